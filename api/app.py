@@ -56,6 +56,7 @@ from api.resources import (
     overview,
     plans,
     status,
+    usage,
 )
 from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
 from api.resources.datastreams.datastreams import Renditions
@@ -71,7 +72,7 @@ def create_app(services: Services) -> FastAPI:
     app = described_app()
     services = replace(services, control=services.control.of(CLOSED))  # each call gets its own rights
     app.state.services = services
-    app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
+    app.state.memory = StateMemory(services.clock, services.is_store_answering)
     app.state.renditions = Renditions()
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = FleetCredentials(services.secret, services.clock)
@@ -117,6 +118,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         lanes,
         movement,
         incidents,
+        usage,
         datastream_actions,
         monitors,
         overview,
@@ -176,7 +178,8 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:
-    """Convert an error of the framework: unknown path or method, or undecodable body."""
+    """Return a problem document for an error of the framework: an unknown path or method, or an undecodable
+    body."""
     assert isinstance(error, HTTPException)
     path = request.url.path
     meant: HeadraceError = InvalidRequest(str(error.detail))

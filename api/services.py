@@ -1,4 +1,4 @@
-"""Dependencies of the endpoints in one value, created by `headrace/wiring.py`."""
+"""Dependencies of the endpoints in one object, which `headrace/wiring.py` creates."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
+from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -35,13 +36,15 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from monitor.records.record import IncidentRecord
+from monitor.usage.bill import UsageLine
 from pinot.history.points import LatencyHistory, LoadHour
 from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
-    """Resource usage of an instance. `memory_bytes`: resident memory of all its processes; `cpu_cores`:
-    average since the previous reading, None for the first. All None if the system does not report it."""
+    """Resource usage of an instance. `memory_bytes`: resident memory of all processes of the instance.
+    `cpu_cores`: average since the previous reading, None for the first reading. Fields are None if the system
+    does not report them."""
 
     processes: int | None = None
     memory_bytes: int | None = None
@@ -69,12 +72,30 @@ class LoadHistoryQuery:
 
 @dataclass(frozen=True)
 class LatencyHistoryQuery:
-    """Query for at most `points` steps of a group's latency; `topics` None: all of its topics."""
+    """Query for at most `points` steps of a group's latency; `topics` None means all topics of the group."""
 
     group: GroupName
     when: TimeRange
     points: int
     topics: Collection[str] | None
+
+
+class UsageReport(NamedTuple):
+    """Usage of a period. `measured_by`: `pinot` or `topic`. `quota_of` returns the quota of an owner in bytes
+    per second, 0 without one."""
+
+    lines: Sequence[UsageLine]
+    measured_by: str
+    currency: str
+    quota_of: Callable[[str], int]
+
+
+def no_usage(_: TimeRange) -> NoReturn:
+    """Reject a query if no measurements are configured. Raises HistoryUnavailable."""
+    raise HistoryUnavailable(
+        "no usage: neither Pinot nor the metrics topic is configured",
+        advice="configure the cluster mirror.metrics_cluster under [clusters]",
+    )
 
 
 def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
@@ -86,7 +107,7 @@ def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
 
 @dataclass(frozen=True)
 class Services:
-    """Use cases, and state that is read without one."""
+    """Use cases, and functions that read state."""
 
     control: Control
     acting: MonitorActions
@@ -99,37 +120,40 @@ class Services:
     assessments: Callable[[], Mapping[GroupName, Assessment]]
     """Result of the last planning of each group, by any leader."""
     service_name: str
-    """Identifies this service among others in the same ZooKeeper: its root."""
+    """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
     previews: WorldView
-    """Computes dry runs by the loads of this instance, which are those of the service if it leads."""
+    """Computes dry runs with the loads of this instance; only the leader has current loads."""
     proposals: ProposalStore
     operations: Operations
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]
     tls: frozenset[ClusterRef]
-    """Clusters reached over TLS."""
+    """Clusters to which Headrace connects with TLS."""
     connectors: frozenset[str]
-    """Names of Brooklin connectors that mean mirroring Kafka."""
+    """Names of Brooklin connectors that mirror Kafka."""
     transports: frozenset[str]
-    """Names of Brooklin transport providers that mean writing to Kafka."""
+    """Names of Brooklin transport providers that write to Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """Returns the stored progress of a group at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
-    """Same for a source and a destination, including first offsets of lanes that have copied nothing."""
+    """Returns the stored progress of a group for a source and a destination, including the first offsets of
+    lanes that have copied nothing."""
     restarts: RestartClusters
     """Compares the destination before a datastream is restarted."""
     lost: LostStore
-    """Definitions lost from ZooKeeper."""
+    """Definitions lost from the coordination store."""
     restored: RestoredRecords
     """Writes the records that belong to a restored datastream."""
+    followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
+    """Returns the stored state of a datastream's groups at its destination. Raises Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns partition counts by topic of a cluster; None if it does not respond in time."""
-    is_zookeeper_answering: Callable[[], bool]
-    """Returns the last known state, without a request."""
+    is_store_answering: Callable[[], bool]
+    """Returns whether the coordination store responded to the last heartbeat, without sending a request."""
     secret: Callable[[], str]
     """Returns the secret shared by the instances of this service. Raises Unreachable, DamagedState."""
     transport: Callable[[], AsyncBaseTransport]
@@ -137,7 +161,7 @@ class Services:
     fleet_deadline_seconds: float
     """Time to wait for another instance."""
     sleep: Callable[[float], Awaitable[None]]
-    """Waits some seconds before a call polls again."""
+    """Waits for a number of seconds, between two polls of a call."""
     load_history: Callable[[LoadHistoryQuery], Mapping[TopicPartition | None, Sequence[LoadHour]]] = (
         no_history
     )
@@ -145,12 +169,15 @@ class Services:
     HistoryUnavailable, Unreachable, AnalyticsError."""
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises the same errors."""
+    usage: Callable[[TimeRange], UsageReport] = no_usage
+    """Returns the usage of whole days. Raises the same errors, and TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
     """Returns the monitor's incident records, newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
-    """Capacity of a task for which the plan has none; None: placement ignores load."""
+    """Usable capacity of a task, for groups whose plan does not record one; None if placement ignores
+    load."""
     access: AccessMethods = field(default_factory=AccessMethods)
     """Authentication of callers."""
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -163,7 +190,7 @@ class Services:
     """Returns whether new connections can use the current certificate of REST."""
 
     process_report: Callable[[], ProcessReport] = ProcessReport
-    """Returns the usage of its processes and its plug-ins."""
+    """Returns the resource usage of this instance's processes, and its plug-ins."""
 
     @property
     def status(self) -> InstanceSnapshot:
@@ -171,7 +198,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions of this process for serving. Sentences name no files: they may be public."""
+        """Return the conditions under which this process can serve requests. Their sentences contain no file
+        names, because they may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

@@ -21,20 +21,21 @@ class ApiSettings(Settings):
     host: str = HOST
     """Address to bind. Addresses other than loopback require `api.tls`, and tokens or certificates."""
     insecure: bool = False
-    """Allow an address other than loopback without TLS or authentication; reported by health."""
+    """Allow an address other than loopback without TLS or authentication. Health reports this as a
+    problem."""
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
-    """Names of Kafka mirroring connectors in Brooklin's configuration. Datastreams of other connectors are
-    rejected."""
+    """Connector names that Brooklin's configuration uses for Kafka mirroring. Datastreams with other
+    connectors are rejected."""
     transport_provider_names: list[str] = Field(default=["kafkaTransportProvider"])
-    """Names of transport providers for Kafka in Brooklin's configuration. Datastreams with another provider
-    are rejected."""
+    """Names of transport providers that Brooklin's configuration uses for Kafka. Datastreams with other
+    providers are rejected."""
     advertised_address: str = ""
-    """`host:port` at which other instances reach this one; empty: the listen address, with the host name of
-    this machine if it binds all addresses."""
+    """`host:port` at which other instances reach this instance. Empty: the listen address; if that is the
+    wildcard address, the host name of this machine."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
     """Maximum time to wait for each instance when a request concerns all instances."""
     port: int = Field(default=PORT, ge=0, le=65535)
-    """Brooklin's default port; 0 picks a free one."""
+    """Port to bind; 0 picks a free port. The default is Brooklin's."""
     tls: TlsSettings = TlsSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
@@ -49,14 +50,12 @@ class ApiSettings(Settings):
 
     @property
     def knows_callers(self) -> bool:
-        """True if requests are made by principals, so that rights depend on the principal instead of the
-        owner."""
+        """True if requests have a principal, so that rights depend on the principal instead of the owner."""
         return self.requires_authentication or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
-        """Protections that `host` lacks if it is reachable from other machines, with the settings that add
-        them."""
+        """Missing protections, if `host` is reachable from other machines, and the settings that add them."""
         if is_loopback(self.host):
             return {}
         found = {}

@@ -44,8 +44,8 @@ def plan(
 ) -> PlacementAnswer:
     """Return task count and placement for these loads. Equal input in any order gives equal results.
 
-    `current`: task number by position in `loads`, -1 for a new partition; None: nothing is placed. Raises
-    InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
+    `current`: task number by position in `loads`, -1 for a new partition; None if no partition is placed yet.
+    Raises InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
     result.
     """
     limits, policy = limits or TaskLimits(), policy or Policy()
@@ -80,8 +80,8 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 
 def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOutcome]:
-    """Run the stages of the mode. An incremental plan is replaced by a full one if that frees enough capacity
-    for its moves."""
+    """Run the stages of the mode. A full plan replaces an incremental plan if it frees enough capacity to
+    justify its moves."""
     if policy.mode is PlanMode.FULL or not (problem.home >= 0).any():
         return replace(policy, mode=PlanMode.FULL), full_outcome(problem, policy)
     outcome = incremental_outcome(problem, policy)
@@ -186,10 +186,10 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume without measurements. It is low enough that every current task is within its
-    capacity, so that an assumption moves nothing."""
+    """Return the load to assume without measurements. The assumed load is so low that every current task is
+    within its capacity, so that partitions do not move because of an assumption."""
     wanted = set(request.partitions)
-    sizes = Counter(task for one, task in request.current.items() if one in wanted)
+    sizes = Counter(task for partition, task in request.current.items() if partition in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity
     if not most:
         return unknown
@@ -202,7 +202,8 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Return the names of current tasks with a wanted partition, sorted by number if they have one."""
+    """Return the names of current tasks that have a wanted partition; names with a number are sorted by
+    it."""
     wanted = set(request.partitions)
     return sorted(
         {task for partition, task in request.current.items() if partition in wanted}, key=_by_number
@@ -221,7 +222,7 @@ def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
 
 
 def task_names(group: GroupName, existing: Sequence[TaskName], answer: PlacementAnswer) -> list[TaskName]:
-    """Return a name for every task number: current tasks keep theirs, new ones get the lowest free
+    """Return a name for every task number: current tasks keep their names, and new tasks get the lowest free
     numbers."""
     names = list(existing)
     taken = {name for name, alive in zip(existing, answer.alive, strict=False) if alive}

@@ -28,7 +28,7 @@ class AssignerSettings(Settings):
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Fraction by which the load of the fullest task may exceed the lowest possible value after a rebalance.
-    Lower values move more bytes."""
+    A lower fraction means that rebalances move more bytes."""
     rebalance_gain: float = Field(default=0.05, ge=0, le=1)
     """A rebalance moves partitions only if it reduces the load of the fullest task or instance by at least
     this share of a task's usable capacity."""
@@ -36,20 +36,23 @@ class AssignerSettings(Settings):
     """Share of each remaining task that must stay free when tasks are removed; 0.2 tolerates noise of 10
     %."""
     overload_band: float = Field(default=0.1, ge=0, le=1)
-    """Share above usable capacity up to which a task is not relieved, except in a rebalance."""
+    """Share by which the load of a task may exceed the usable capacity before partitions are moved away from
+    it. Ignored in a rebalance."""
     settling_observations: int = Field(default=3, ge=1)
-    """Number of consecutive observations that must agree before tasks are added or overloads relieved."""
+    """Number of consecutive observations that must agree before tasks are added or partitions are moved away
+    from overloaded tasks."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
     """Share by which a plan may exceed the minimum of moved bytes in order to move fewer partitions, because
     each moved partition pauses. 0 moves as few bytes as possible."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Bytes/s of capacity that a full plan must free for each byte/s that it moves beyond an incremental
-    plan. If it frees more, it is chosen automatically; unset: full plans only on request."""
+    """Price of a full plan, which moves more load than an incremental plan but frees capacity. A full plan is
+    chosen automatically if it frees at least this many bytes/s of capacity for each additional byte/s that it
+    moves. Unset: full plans are made only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Maximum size of a case (partitions with load × tasks) for which the solver minimizes the moved bytes of
-    all partitions."""
+    """Maximum size of a problem (number of partitions with load × number of tasks) for which the solver
+    minimizes the moved bytes over all partitions."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Factor for all step limits: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0, le=1_000_000_000)

@@ -58,7 +58,7 @@ def _missing_extra(module: str) -> str | None:
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None
-    wanted = " ".join(f"'{one}'" for one in sorted(requirements_of(extra)))
+    wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of(extra)))
     return f"this command needs {module}, which is not installed (the extra {extra}): pip install {wanted}"
 
 

@@ -65,7 +65,7 @@ def _client(settings: HeadraceSettings) -> PinotClient:
     try:
         from pinot.client import PinotClient
     except ModuleNotFoundError as error:
-        wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("pinot")))
+        wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of("pinot")))
         raise HistoryUnavailable(
             f"cannot read history: {error.name} is not installed", advice=f"pip install {wanted}"
         ) from error

@@ -1,6 +1,7 @@
 """The monitor that runs inside the leading instance, built from the settings.
 
-Its modules are imported when it starts, because an instance that does not lead never needs them.
+The modules of the monitor are imported when it starts, because an instance that does not lead never needs
+them.
 """
 
 from __future__ import annotations
@@ -50,12 +51,14 @@ class OwnMonitor:
         return MonitorThread(MonitorRun(self._term, self._settings.monitor.interval_seconds))
 
     def _term(self) -> MonitorTerm:
+        from headrace.oncall.canaries import own_paths
         from headrace.oncall.monitors import build_own_monitor
-        from headrace.oncall.run import MonitorTerm
+        from headrace.oncall.run import MonitoredService, MonitorTerm
 
-        cycle = build_own_monitor(self._settings, self._services)
-        advice = self._services.newest_advice
-        return MonitorTerm(self._settings, self._config, self._address, cycle, self._metrics, advice)
+        services = self._services
+        cycle = build_own_monitor(self._settings, services)
+        service = MonitoredService(cycle, services.newest_advice, own_paths(services.control))
+        return MonitorTerm(self._settings, self._config, self._address, service, self._metrics)
 
 
 class MonitorThread:

@@ -61,16 +61,16 @@ def report_planner(settings: HeadraceSettings, health: Health) -> None:
 
 
 def planner_gap(settings: HeadraceSettings) -> str:
-    """Return a message if placement by load is configured but not installed, else an empty string. Raises
-    ConfigError."""
+    """Return a message if placement by load is configured but not installed; otherwise an empty string.
+    Raises ConfigError."""
     leader = settings.mirror.leader
     is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
     return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the strategy of the service and the strategies of datastreams. Raises ConfigError if the former
-    cannot be created; the latter are created when needed."""
+    """Return the strategy of the service and the strategies of datastreams. Raises ConfigError if the
+    strategy of the settings cannot be created; strategies that datastreams choose are created when needed."""
     leader, service = settings.mirror.leader, choose_planner(settings)
 
     def made(name: str) -> Planner:
@@ -105,7 +105,8 @@ def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
     """Return the load provider of the service (`mirror.leader.load_provider`) and the providers of
-    datastreams. Raises ConfigError if the former cannot be created; the latter are created when needed."""
+    datastreams. Raises ConfigError if the strategy of the settings cannot be created; strategies that
+    datastreams choose are created when needed."""
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
@@ -145,7 +146,8 @@ def _provider(
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:
-    """Create the plug-ins that the settings name, and discard them. Raises ConfigError."""
+    """Check that the plug-ins in the settings can be created; the created objects are discarded. Raises
+    ConfigError."""
     leader = settings.mirror.leader
     if leader.load_provider not in OWN_PROVIDERS:
         load_provider(leader.load_provider, _plain(leader.load_provider_options))
@@ -158,7 +160,7 @@ def check_plug_ins(settings: HeadraceSettings) -> None:
 
 
 def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
-    return {name: one.get_secret_value() for name, one in options.items()}
+    return {name: option.get_secret_value() for name, option in options.items()}
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:

@@ -84,7 +84,7 @@ class _Variables(EnvSettingsSource):
             named = level.get(last) if isinstance(level, dict) else None
             aliases = known.get(last) if isinstance(known, Mapping) else None
             if isinstance(named, dict) and isinstance(aliases, Mapping):
-                level[last] = {_alias_of(name, aliases, path): one for name, one in named.items()}
+                level[last] = {_alias_of(name, aliases, path): given for name, given in named.items()}
         return found
 
 
@@ -120,8 +120,8 @@ class HeadraceSettings(BaseSettings):
     clusters: dict[str, KafkaCluster]
     """Kafka clusters by the alias that datastreams use."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
-    """ZooKeeper, if any of its keys is set. Without it and without `coordination.cluster`, the service is one
-    instance with an embedded store in `mirror.state_directory`."""
+    """Settings of ZooKeeper, if any of their keys is set. Without this section and without
+    `coordination.cluster`, the service is one instance with an embedded store in `mirror.state_directory`."""
     coordination: CoordinationSettings = CoordinationSettings()
     mirror: MirrorSettings = MirrorSettings()
     pinot: PinotSettings = PinotSettings()
@@ -190,8 +190,8 @@ class HeadraceSettings(BaseSettings):
 
     def service_address(self, at: str = "") -> str:
         """Return the addresses of the service for commands, separated by commas: `at` if given, else the
-        addresses of the settings. They start with `https://` if the settings have a certificate or a CA file.
-        Raises InvalidRequest for an invalid address."""
+        addresses of the settings. The addresses start with `https://` if the settings have a certificate or a
+        CA file. Raises InvalidRequest for an invalid address."""
         given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)

@@ -24,6 +24,7 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
+from headrace.consumer_groups.thread import GroupSynchroniser, build_synchroniser
 from headrace.coordination.client import (
     CoordinationClient,
     coordination_client,
@@ -33,6 +34,7 @@ from headrace.coordination.client import (
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
+from headrace.oncall.usage import usage_of
 from headrace.planners import usable_bytes_per_second
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
@@ -90,6 +92,7 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
+from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
@@ -110,6 +113,7 @@ class BuiltInstance:
     services: Services
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
+    synchroniser: GroupSynchroniser
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -170,9 +174,9 @@ def build_instance(
     services = _services(settings, stores, control, world_views, running, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
-    prepare = partial(_prepare, session, settings, health)
-    instance = Instance(session, prepare, follower, leader, health)
-    return BuiltInstance(instance, services, event_topic, foresight)
+    instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
+    synchroniser = build_synchroniser(settings, services, health)
+    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
 
 
 def _shared_state(
@@ -220,6 +224,7 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
         usable_bytes_per_second=usable_bytes_per_second(settings),
         load_history=load_history,
         latency_history=latency_history,
+        usage=usage_of(settings, services.control),
         is_certificate_readable=partial(is_readable, settings.api.tls),
         certificates=partial(certificates_of, settings),
         limits=settings.api.limits,
@@ -287,9 +292,7 @@ def _services(
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
         problems=stores.problems,
         snapshot=running.snapshot,
-        process_report=ProcessReporter(
-            UsageMeter(os.getpid(), clock.monotonic), PlugInNames(clock.monotonic)
-        ),
+        process_report=_process_reporter(clock),
         events=control.events,
         clock=clock,
         plan=LatestPlan(stores.plans),
@@ -310,16 +313,21 @@ def _services(
         restarts=RestartClusters(cluster_questions.admin, BoundClusters(session)),
         lost=LostStore(session),
         restored=RestoredRecords(session),
+        followed_groups=cluster_questions.followed_groups,
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=partial(_topics_of, world_views.questions()),
-        is_zookeeper_answering=session.is_answering,
+        is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
+
+
+def _process_reporter(clock: Clock) -> ProcessReporter:
+    return ProcessReporter(UsageMeter(os.getpid(), clock.monotonic), PlugInNames(clock.monotonic))
 
 
 def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, int] | None:

@@ -88,6 +88,6 @@ class OutageFilter(logging.Filter):
 def client_logger() -> logging.Logger:
     """Return the logger for all clients of this process."""
     logger = logging.getLogger(NAME)
-    if not any(isinstance(one, OutageFilter) for one in logger.filters):
+    if not any(isinstance(filter_, OutageFilter) for filter_ in logger.filters):
         logger.addFilter(OutageFilter())
     return logger

@@ -48,7 +48,8 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
     KafkaError._UNKNOWN_PROTOCOL: Refused,
     KafkaError._UNSUPPORTED_FEATURE: Refused,
 }
-"""The client's own errors; all other codes are transient transport errors."""
+"""Error classes of Headrace by error code of the client itself. All other codes of the client are transient
+transport errors."""
 
 _BROKER_TIMEOUT: Final = KafkaError.REQUEST_TIMED_OUT
 

@@ -1,4 +1,4 @@
-"""Isolation of failures: a failing datastream, request, lane or message affects no other one."""
+"""Isolation of failures: a datastream, request, lane or message that fails does not affect others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Bulkhead:
     """Context manager that keeps an exception of its block as `failure`, and passes it to `on_failure`,
     instead of raising it.
 
-    Raises exceptions that terminate the process (KeyboardInterrupt, SystemExit), and those of `through`.
+    Raises exceptions that terminate the process (KeyboardInterrupt, SystemExit), and exceptions of the
+    classes in `through`.
     """
 
     __slots__ = ("_on_failure", "_through", "failure")
@@ -45,7 +46,7 @@ class Bulkhead:
 
 
 def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
-    """Set the result of a call, or its exception, which the waiting thread raises."""
+    """Set the result or the exception of a call. The waiting thread raises the exception."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001 - raised in the waiting thread

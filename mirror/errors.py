@@ -113,7 +113,7 @@ class KeyReused(AlreadyExists):
 
 
 class IllegalTransition(InvalidRequest):
-    """The present state does not allow the requested one."""
+    """The current state does not allow the requested state."""
 
 
 class NothingStored(InvalidRequest):
@@ -240,7 +240,7 @@ class SessionLost(CoordinationError):
 
 
 class Fenced(CoordinationError):
-    """A newer owner writes this partition; this one must stop."""
+    """A newer owner writes the partition; the former owner must stop."""
 
     fatal = True
 
@@ -262,7 +262,7 @@ class DataLossDetected(HeadraceError):
 
 
 class SourceTruncated(DataLossDetected):
-    """The source's log start is beyond our position."""
+    """The log start of the source is after the lane's position."""
 
 
 class TopicRecreated(DataLossDetected):

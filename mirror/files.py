@@ -12,8 +12,8 @@ OF_OWNER: Final = 0o600
 
 
 def replace_file(path: Path, data: bytes, mode: int = OF_OWNER) -> None:
-    """Replace a file atomically: readers, also after a crash, see either the former or the new content.
-    Raises OSError."""
+    """Replace a file atomically. Readers see either the former or the new content, even after a crash. Raises
+    OSError."""
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with ExitStack() as undo:
         undo.callback(_remove, draft)

@@ -87,13 +87,12 @@ class CopyEngine(Protocol):
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return by cluster the seconds since the last call in which a broker has throttled us (KIP-219);
-        clusters without throttling are omitted."""
+        """Return, by cluster, the seconds for which a broker has throttled this worker since the last call
+        (KIP-219), without clusters that did not throttle."""
         ...
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return by cluster the clock skew of a broker relative to ours; clusters with unknown skew are
-        omitted."""
+        """Return, by cluster, the largest clock skew of a broker, without clusters whose skew is unknown."""
         ...
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
@@ -132,8 +131,8 @@ class TopicAdmin(Protocol):
         ...
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """Return the topics that we may not describe: they are never listed, whether or not they exist.
-        Raises Unreachable, Refused."""
+        """Return the topics that this client may not describe. Kafka never lists such topics, whether or not
+        they exist. Raises Unreachable, Refused."""
         ...
 
     def positions(

@@ -101,8 +101,8 @@ class CauseReports(Generic[Key]):
     """Reports of causes that affect many subjects: one report a moment after the start, another whenever the
     number of subjects has doubled, and one at the end.
 
-    A cause is named by a text that is equal for all subjects; see `common_text`. Times are monotonic seconds.
-    Not thread-safe. Memory grows with the number of subjects.
+    The key of a cause is a text that is the same for all affected subjects; see `common_text`. Times are
+    monotonic seconds. Not thread-safe. Memory grows with the number of subjects.
     """
 
     def __init__(self, gather_seconds: float = 1.0) -> None:
@@ -111,7 +111,7 @@ class CauseReports(Generic[Key]):
         self._of: dict[Key, str] = {}
 
     def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
-        """Record that a cause affects a subject, which a former one affects no more."""
+        """Record that a cause affects a subject. A former cause no longer affects it."""
         if self._of.get(subject) == cause:
             return
         self.freed(subject, now)

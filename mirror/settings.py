@@ -44,11 +44,12 @@ class MirrorSettings(Settings):
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
     """Directory of this instance, readable only by its user. The embedded store keeps the state of the
-    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If set, the instance
-    also keeps a copy of the datastream definitions in it, to detect after a restart which ones the
-    coordination store has lost."""
+    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If it is set, the
+    instance also keeps a copy of the datastream definitions there, to detect definitions that the
+    coordination store has lost after a restart."""
     destination_cluster: str = "destination"
-    """Destination of datastreams without a destination cluster, such as those of Brooklin's clients."""
+    """Destination cluster of datastreams that name none, such as datastreams created by Brooklin's
+    clients."""
     progress_topic: str = "headrace-progress"
     """Compacted topic at the destination for checkpoints."""
     metrics_cluster: str = "destination"
@@ -56,7 +57,7 @@ class MirrorSettings(Settings):
     metrics_topic: str = "headrace-mirror-metrics"
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
-    """Topic of placement events: changes and their reasons."""
+    """Topic of placement events, which are changes of the plan and their reasons."""
     definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A context for new connections that is rebuilt by `make` when one of `files` changes.
+    """A TLS context for new connections. `make` rebuilds it when one of `files` changes.
 
     If the files are inconsistent, for example while they are replaced one by one, the former context stays in
     use. Thread-safe.
@@ -36,7 +36,7 @@ class ReloadingContext(ssl.SSLContext):
         self._make = make
         self._files = [file for file in files if file]
         self.certificate_file = certificate_file
-        """File of our certificate for errors; empty for none."""
+        """File of this side's certificate, for errors; empty if there is none."""
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()
@@ -67,7 +67,7 @@ class ReloadingContext(ssl.SSLContext):
 
 
 def certificate_file_of(context: ssl.SSLContext | None) -> str:
-    """Return the file of our certificate; empty for none."""
+    """Return the file of this side's certificate; empty if there is none."""
     return context.certificate_file if isinstance(context, ReloadingContext) else ""
 
 
@@ -132,11 +132,11 @@ def expiry_times(file: str) -> list[int]:
         found = x509.load_pem_x509_certificates(Path(file).read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the certificates in {file}: {error}") from error
-    return [int(one.not_valid_after_utc.timestamp() * 1000) for one in found]
+    return [int(certificate.not_valid_after_utc.timestamp() * 1000) for certificate in found]
 
 
 def validity_text(file: str) -> str:
-    """Return the file of our certificate and the end of its validity, for a sentence."""
+    """Return the file of this side's certificate and the end of its validity, as words for a sentence."""
     try:
         until_ms = min(expiry_times(file))
     except ConfigError as error:

@@ -74,7 +74,7 @@ class Listener(Protocol):
 
 
 class MonitorCycle:
-    """Performs turns. Keeps only incidents between turns; everything else is read each time."""
+    """Performs turns. Between turns, only incidents are kept; all other data is read each time."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements. They are not read again for as long as that attempt took; until
-        then, only the states of partitions are reported."""
+        """Last failure to read measurements. After a failed attempt, measurements are not read again for as
+        long as the attempt took. Until then, only the states of partitions are reported."""
         self._retries_at = 0.0
         self._late_times = LateTimes(measurements, window_seconds)
         self._alone = SourcesAlone()
@@ -120,8 +120,8 @@ class MonitorCycle:
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Return the other monitor that holds the lease; empty if this one does. Raises Unreachable,
-        HeadraceError."""
+        """Return the name of the other monitor that has the lease; empty if this monitor has it. Raises
+        Unreachable, HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
         return held.other
@@ -161,7 +161,7 @@ class MonitorCycle:
         for name, verdict in judged.items():
             findings[name] = self._act(name, subjects[name], verdict, late.get(name))
             self._incidents[name] = findings[name].incident
-        self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
+        self._incidents = {name: incident for name, incident in self._incidents.items() if name in subjects}
         return findings
 
     def _judged(
@@ -193,7 +193,7 @@ class MonitorCycle:
             )
             for seconds in sorted(windows, reverse=True)
         }
-        return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
+        return {name: judge_all(subject, seen, self._window) for name, subject in sorted(subjects.items())}
 
     def _with_budgets(
         self,
@@ -332,9 +332,9 @@ class ProcessPauses(Protocol):
 
 class MonitorLoop:
     """Performs turns at an interval until stopped. A failed turn is reported and retried, whatever the error;
-    a failing listener does not affect other listeners. `is_shut_out`: returns whether another monitor was
-    active in the meantime, which makes the state of this one outdated. `standstills`: notified when this
-    monitor is confirmed as active."""
+    a failing listener does not affect other listeners. `is_shut_out`: function that returns whether another
+    monitor was active in the meantime, so that the state of this monitor is outdated. `standstills`: notified
+    when this monitor is confirmed as active."""
 
     def __init__(
         self,
@@ -379,13 +379,13 @@ class MonitorLoop:
         self._trouble = ""
         for name, finding in findings.items():
             self._log_change(name, finding)
-        self._hear(lambda one: one.judged(findings, movements))
+        self._hear(lambda listener: listener.judged(findings, movements))
 
     def _judging_failed(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
         if self._trouble != reason:
             _log.warning("cannot evaluate datastreams", reason=reason, exc_info=error)
         self._trouble = reason
-        self._hear(lambda one: one.judging_failed(reason, movements))
+        self._hear(lambda listener: listener.judging_failed(reason, movements))
 
     def _hear(self, notify: Callable[[Listener], None]) -> None:
         for place, listener in enumerate(self._listeners):
@@ -400,8 +400,8 @@ class MonitorLoop:
         self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the other active monitor, if any. If there is none, this monitor has been active since
-        before the request."""
+        """Return the other active monitor, if any. If there is no other monitor, this monitor has been active
+        since before the request."""
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:

@@ -29,14 +29,14 @@ _EXPLAINS_SECONDS: Final = 600.0
 _RECENT_SECONDS: Final = 180.0
 """A process lost within this time explains late records even if the lane has caught up since."""
 _STARTS_WITHIN_MS: Final = 120_000
-"""Time within which a lane starts to copy once it may."""
+"""Time that a lane needs to start copying after it may start."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
 """Judgement of a lane that is in time and has no predicted loss."""
 
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
     """Judge a lane of this instance at `now` (monotonic seconds). Cheap for a lane in time, as most are: see
-    `LaneTrack`. Its time to loss is from the last report of its worker."""
+    `LaneTrack`. The time to loss of a lane is from the last report of its worker."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()
@@ -68,8 +68,8 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 class Backlog(NamedTuple):
-    """Backlog of a lane; all None if it has none. `since_ms`: start in epoch ms. `lost_instance`: instance
-    whose loss has left it; None for any other origin."""
+    """Origin of a lane's backlog; all fields are None if there is no backlog. `since_ms`: start in epoch ms.
+    `lost_instance`: instance whose loss caused the backlog; None for other origins."""
 
     origin: BacklogOrigin | None = None
     since_ms: int | None = None
@@ -88,8 +88,8 @@ def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
 
 
 def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of a copying lane's backlog, or of one that it has just copied: a process lost in the
-    last three minutes; None if there is neither, or it was in time since it started."""
+    """Return the origin of the backlog that a lane copies, or has just copied after a process was lost in the
+    last three minutes. None if there is no such backlog, or if the lane was on time since it started."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
     if lane.phase is not LanePhase.COPYING or since is None:

@@ -1,11 +1,11 @@
 """Evaluation of a datastream against its latency objective. Pure.
 
-Rule 1. The oldest waiting record is older than the objective: BREACHED. It will be late when it arrives, even
-if no other records arrive. Rule 2. The objective's percentile of the latencies in the window exceeds the
-objective: BREACHED. A single late record does not count, because with few records it would exceed every
-percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The measurements of
-the other partitions do not show that. Rule 4. There are no measurements in the window, or records of unknown
-age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
+Rule 1. The oldest waiting record is older than the objective: BREACHED. Such a record will be late when it
+arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
+exceeds the objective: BREACHED. A single late record does not count, because with few records it would exceed
+every percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The
+measurements of the other partitions do not show that. Rule 4. There are no measurements in the window, or
+records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ObjectiveSubject:
     """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason why the
     datastream is not fully copied; empty if it is. `remark`: further information from the service, such as a
     quota that throttles the datastream. `paused`: topics with partitions paused by an operator. `mode`:
-    whether the monitor acts on a breach; None: as in the settings. `is_alone`: whether it is the only
-    datastream of its group."""
+    whether the monitor acts on a breach; None for the mode in the settings. `is_alone`: whether it is the
+    only datastream of its group."""
 
     objective: LatencyObjective | None
     source: Source
@@ -115,12 +115,14 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
     if (every := topics.get(EVERY_TOPIC)) is not None:
         return every
     known = _answers_of(subject.selection)
-    return _summed([one for topic, one in topics.items() if _selects(subject.selection, topic, known)])
+    return _summed(
+        [measured for topic, measured in topics.items() if _selects(subject.selection, topic, known)]
+    )
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic; cached, because each turn repeats this for
-    thousands."""
+    """Return whether the selection includes the topic; the result is cached, because each turn repeats this
+    for thousands of topics."""
     return _selects(selection, topic, _answers_of(selection))
 
 
@@ -152,9 +154,10 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Apply the rules in order to the given objective, or else to the objective in the short form.
+    """Apply the rules in order to the given objective; without one, to the objective in the short form.
 
-    `objectives.verdicts` evaluates all objectives."""
+    `objectives.verdicts` evaluates all objectives.
+    """
     objective, halted = objective or subject.objective, subject.halted
     assert objective is not None
     limit = objective.milliseconds

@@ -1,4 +1,4 @@
-"""Monitor within an instance. It runs while the instance is leader, so that exactly one is active."""
+"""Monitor within an instance. It runs while the instance is leader, so that exactly one monitor is active."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
-"""Part of `/v1/health` on every instance whose monitor is enabled. Its presence ends separate monitor
-processes."""
+"""Part of `/v1/health` on every instance whose monitor is enabled. Separate monitor processes exit if an
+instance reports this part."""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
@@ -34,7 +34,7 @@ class RunningMonitor(Protocol):
 
     @property
     def sentence(self) -> str:
-        """Its present activity. Thread-safe."""
+        """Current activity of the monitor. Thread-safe."""
         ...
 
     def stop(self, deadline_seconds: float) -> None:

@@ -31,8 +31,8 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHold:
-    """Owner of the lease, and the state to check before acting. `other`: the other monitor that owns the
-    lease; empty if this one does. `record`: None if the service has a version without leases."""
+    """Owner of the lease, and the state to check before acting. `other`: the other monitor that has the
+    lease; empty if this monitor has it. `record`: None if the service has a version without leases."""
 
     other: str
     record: ActionRecord | None

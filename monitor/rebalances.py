@@ -53,8 +53,8 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Update the service's record of rebalances. None: the service has none, so only rebalances of this
-        monitor count."""
+        """Update the service's record of rebalances. None if the service has no shared record, so that only
+        rebalances of this monitor count."""
         if record is not None:
             self._record = record
 

@@ -37,14 +37,14 @@ _Topic = tuple[str, str, str]
 _Rows = list[Sequence[int]]
 """Records and histogram of some rows or of their sums."""
 _LagReport = tuple[int, int, int, int]
-"""Time, waiting records, age of the oldest one, and interval of a row."""
+"""Fields of a row: time, number of waiting records, age of the oldest waiting record, and interval."""
 
 
 def columns_read() -> dict[str, Any]:
     """Return the Avro schema of rows up to the last column used here, so that later columns are not
     decoded."""
     schema = avro_schema(MirrorMetric)
-    names = [one["name"] for one in schema["fields"]]
+    names = [field["name"] for field in schema["fields"]]
     last = max(map(names.index, (*HISTOGRAM_COLUMNS, "kafka_partition", "lag_ms", "lag_records")))
     return {**schema, "fields": schema["fields"][: last + 1]}
 
@@ -122,8 +122,8 @@ class _Waits:
 
 
 class _LateRecords:
-    """Late records of each topic per second: the oldest one's timestamp, and the end of its wait. `least_ms`:
-    age above which a record counts; infinite if none does."""
+    """Late records of each topic per second: timestamp of the oldest late record, and end of its wait.
+    `least_ms`: age above which a record counts; infinite if none does."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -136,8 +136,8 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous one of its partition, which bounds the age of records that
-        have arrived since better than their bucket does."""
+        """Add a report. `before`: the previous row of the partition. It limits the age of records that have
+        arrived since then more closely than their bucket does."""
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
@@ -159,7 +159,9 @@ class _LateRecords:
             )
 
     def forget(self, before_ms: int, after_ms: int) -> None:
-        self._newest = {place: one for place, one in self._newest.items() if before_ms <= one[0] <= after_ms}
+        self._newest = {
+            place: newest for place, newest in self._newest.items() if before_ms <= newest[0] <= after_ms
+        }
         for topic, slots in list(self._by_topic.items()):
             for number, span in list(slots.items()):
                 if not before_ms <= span.until_ms <= after_ms:
@@ -186,7 +188,8 @@ class _LateRecords:
 
 
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
-    """Return the numbers of the slots that begin in the piece, so that pieces share no slot."""
+    """Return the numbers of the time slots that begin within the given part of the time range, so that two
+    parts never share a slot."""
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 
@@ -194,7 +197,7 @@ def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
     """Yield the wanted slots that exist. Iterates over the shorter of the two collections."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
-    return (one for number, one in slots.items() if number in wanted)
+    return (slot for number, slot in slots.items() if number in wanted)
 
 
 def _sum(rows: _Rows) -> Sequence[int]:
@@ -209,7 +212,7 @@ class RecentRows:
         self._waits = _Waits(least_ms)
         self._fine = _TimeSlots(_FINE_MS)
         self._coarse = _TimeSlots(_COARSE_MS)
-        """Rows too old for the fine slots."""
+        """Rows that are too old for the short time slots."""
         self._lags: dict[tuple[_Topic, int], _LagReport] = {}
         self._late = _LateRecords(least_ms)
 

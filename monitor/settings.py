@@ -12,6 +12,7 @@ from mirror.model.sizing.freeze import read_freeze
 from mirror.options import Seconds, Settings, read_by
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule
+from monitor.usage.settings import UsageSettings
 
 
 class MeasurementPlace(StrEnum):
@@ -29,15 +30,16 @@ class MonitorSettings(Settings):
     enabled: bool = True
     """Run the monitor in the instance that is leader. `headrace monitor` then exits immediately."""
     act: bool = True
-    """Allow the monitor to request rebalances. `PATCH /v1/monitor` forbids them without a restart."""
+    """Allow the monitor to request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
+    restart."""
     mode: Mode = Mode.ACT
     """Reaction to a breach that a rebalance can fix: `act` requests it, `observe` only reports it. The
     `monitor` of a datastream takes precedence."""
     service: str = ""
     """`host:port` of the REST interface of an instance; empty: derived from `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER
-    """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either`: Pinot,
-    and the topic while Pinot does not respond."""
+    """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either` (Pinot,
+    or the topic while Pinot does not respond)."""
     interval_seconds: Seconds = 10.0
     """Time between two evaluations of all datastreams."""
     window_seconds: Seconds = 60.0
@@ -64,7 +66,8 @@ class MonitorSettings(Settings):
     """Rules for burn-rate alerts: a rate over a long and a short window, or over one window. At a rate of 1,
     an error budget lasts for exactly its period."""
     minimum_records: int = Field(default=100, ge=1)
-    """Minimum number of records in a window. Below it, the share of late records of the window is ignored."""
+    """Minimum number of records in a window. In a window with fewer records, the share of late records is
+    ignored."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the monitor's Prometheus metrics; 0 means none."""
     metrics_host: str = "127.0.0.1"
@@ -75,8 +78,9 @@ class MonitorSettings(Settings):
     incidents_days: int = Field(default=90, ge=1)
     """Retention of an incident in the topic after its last change; set when the topic is created."""
     incident_rows_topic: str = "headrace-incident-rows"
-    """Topic of the same incidents as rows of Pinot's table `incidents`; empty: none are written."""
+    """Topic of incidents as rows for Pinot's table `incidents`; empty: no rows are written."""
     alerts: AlertSettings = AlertSettings()
+    usage: UsageSettings = UsageSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> MonitorSettings:

@@ -73,8 +73,7 @@ class PinotClient:
         """Run a query until its result is complete, at most `attempts` times.
 
         `sql` names its parameters as `%(name)s` and includes a LIMIT. Raises Unreachable, TimedOut,
-        AnalyticsError (an error, an incomplete result or, as AnswerTooLarge, one that is too large), NotFound
-        (no such table).
+        AnalyticsError (for an error or an incomplete result), AnswerTooLarge, NotFound (no such table).
         """
         _check(sql, parameters or {})
         for attempt in Retrying(
@@ -85,7 +84,7 @@ class PinotClient:
         ):
             with attempt:
                 return self._ask_once(sql, dict(parameters or {}))
-        raise AssertionError("unreachable: the loop returns or raises")
+        raise AssertionError("internal error: the loop of attempts ended without a result")
 
     @checked_rows
     def _ask_once(self, sql: str, parameters: dict[str, Value]) -> QueryResult:
@@ -109,7 +108,7 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
     """Validate query and parameters, because pinotdb leaves a star unquoted and mishandles empty lists and
     None.
 
-    It would write an empty list as `in ()`, and None as the name of a column.
+    pinotdb would write an empty list as `in ()`, and None as the name of a column.
     """
     if " limit " not in sql.lower():
         raise AssertionError("query without LIMIT: Pinot would truncate the result to 10 rows")

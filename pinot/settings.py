@@ -28,13 +28,14 @@ class PinotSettings(Settings):
     timeout_seconds: Seconds = 10.0
     """Timeout of one query, also set at the broker."""
     largest_answer_bytes: int = Field(default=67_108_864, ge=65_536)
-    """Maximum size of a response after decompression; larger ones are errors."""
+    """Maximum size of a response after decompression; a larger response is an error."""
     attempts: int = Field(default=3, ge=1)
     """Maximum number of attempts per query, if the server does not respond or the result is incomplete."""
     stream_cluster: str = "destination"
     """Kafka cluster from which the tables ingest."""
     stream_bootstrap_servers: str = ""
-    """Bootstrap servers of that cluster as Pinot reaches them, if they differ (for example in containers)."""
+    """Bootstrap servers of the cluster at the addresses that Pinot uses, if these differ (for example in
+    containers)."""
     secrets_by_reference: bool = False
     """Store only names of environment variables in the tables instead of the secrets of that cluster. Pinot's
     controllers and servers then need these variables: `HEADRACE_SASL_JAAS_CONFIG`,
@@ -42,15 +43,15 @@ class PinotSettings(Settings):
     replication: int = Field(default=1, ge=1)
     """Number of Pinot servers that store each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)
-    """Retention in days by table name, if it differs from the table's default."""
+    """Retention in days by table name, for tables whose retention differs from the default."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
-    """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer
-    `{snapshot = "ENABLE", metadataTTL = 7200000}` bounds the memory of their keys to two hours; on 1.1 to
-    1.3 write `enableSnapshot = true` instead of `snapshot`."""
+    """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer, `{snapshot = "ENABLE",
+    metadataTTL = 7200000}` limits the keys in memory to those of the last two hours; on 1.1 to 1.3 write
+    `enableSnapshot = true` instead of `snapshot`."""
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Number of rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
-    """Hours after which a consuming segment is committed even if it has fewer rows."""
+    """Hours after which a consuming segment is committed even if it has fewer rows than `segment_rows`."""
 
     def days_kept(self, table: Table) -> int:
         """Return the retention of a table in days."""

@@ -1,4 +1,4 @@
-"""All Pinot tables of Headrace: names, columns, keys, retention. The single source of these names.
+"""All Pinot tables of Headrace: names, columns, keys, retention. Only this module defines these names.
 
 Columns of tables that the mirror writes come from its record classes; the classes of tables that other
 packages write (`PartitionMetric` …) are declared here, where writer and reader meet. `schemas.py` converts a
@@ -27,9 +27,9 @@ class PartitionMetric:
     `bytes_in_per_second` and `messages_in_per_second` are as sampled: with Cruise Control an average over the
     topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if it was not measured (Headrace's
     sampler cannot). `growth_bytes` over `growth_ms` is the growth of the partition's log since the previous
-    sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of this partition: that of
-    the growth, else the last known one, else the sampled one. `shrunk` is 1 if the log was smaller than
-    before. `source` names the sampler (see `pmp.settings`).
+    sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of the partition: the rate
+    of its growth; if unknown, the last known rate; if there is none, the sampled rate. `shrunk` is 1 if the
+    log was smaller than before. `source` names the sampler (see `pmp.settings`).
     """
 
     time_ms: int
@@ -53,7 +53,7 @@ class PartitionMetric:
 class PartitionMetricHourly:
     """All samples of one partition in the hour from `hour_ms`, in the units of `PartitionMetric`.
 
-    `mean`, `p95` and `max` are those of the inflow; `sampled_…` is the mean of the sampled rate, and
+    `mean`, `p95` and `max` are statistics of the inflow. `sampled_…` is the mean of the sampled rate.
     `growth_…` are sums over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample has
     them.
     """
@@ -85,8 +85,8 @@ class IncidentRow:
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
     alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that it cost.
-    `is_late`: 1 or 0. `records_delivered`: number from its start to its end, of which `records_late` were
-    late by the objective that most of them missed.
+    `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to its end.
+    `records_late`: number of these records that were late, for the objective that most of them missed.
     """
 
     changed_ms: int

@@ -57,7 +57,7 @@ class BoundedTransport(httpx.BaseTransport):
     def _client(self) -> httpx.AsyncClient:
         """Return a client.
 
-        It ignores proxies without TLS: a proxy would see the password of a plain request.
+        Without TLS, the client ignores proxies, because a proxy would see the password of a plain request.
         """
         return httpx.AsyncClient(verify=self._tls, trust_env=self._settings.tls)
 

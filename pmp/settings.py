@@ -24,8 +24,9 @@ class SampledCluster(Settings):
     samples_topic: str = SAMPLES_TOPIC
     """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
-    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; the only topic with
-    samples while it moves replicas. A missing topic is read once it exists."""
+    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; while Cruise Control
+    moves replicas, it writes samples only to this topic. If the topic is missing, it is read once it
+    exists."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -67,21 +68,22 @@ class JobSettings(Settings):
     checkpoint_folder: str = ".headrace/pmp"
     """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
-    """Interval between batches of a cluster; 0 starts a batch as soon as the last one is done."""
+    """Interval between two batches of a cluster; 0 starts a batch as soon as the previous batch is done."""
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Python tasks per batch and cluster, at most `buckets`. Fixed by the first run on a checkpoint."""
+    """Number of Python tasks per batch and cluster, at most `buckets`. It cannot be changed after the first
+    run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
-    """Number of parts of a cluster's partition state; more parts let more tasks share it. Fixed by the
-    first run on a checkpoint; any other number is rejected."""
+    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. It cannot be
+    changed after the first run with a checkpoint folder: any other number is rejected."""
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
     """Shard of this driver, from 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0
-    """Maximum time that a sample may be ahead of the local clock; samples further ahead count as
-    malformed."""
+    """Maximum time by which the timestamp of a sample may be ahead of the local clock. Samples further ahead
+    count as malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
@@ -107,7 +109,7 @@ class RollupSettings(Settings):
     """The hourly rollups, which `headrace pmp run` maintains."""
 
     enabled: bool = True
-    """Whether to maintain the rollups; false leaves `partitionMetricsHourly` unchanged."""
+    """Maintain the rollups; if false, the table `partitionMetricsHourly` is not updated."""
     interval_seconds: Seconds = 300.0
     """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)
@@ -130,12 +132,12 @@ class ProviderSettings(Settings):
     window_seconds: Seconds = 3600.0
     """Window over which loads are computed."""
     statistic: Statistic = Statistic.P95
-    """Statistic of the window that is used as a partition's load."""
+    """Statistic over the window that is used as the load of a partition."""
     default_bytes_per_second: float | None = Field(default=None, ge=0, le=HIGHEST_RATE)
     """Load of a partition whose topic has no measurements; if 0 or unset,
     `assigner.unknown.bytes_per_second`."""
     samples_up_to_seconds: Seconds = 7200.0
-    """Longer windows are computed from the hourly rollups."""
+    """Longest window that is computed from samples. Longer windows are computed from the hourly rollups."""
     refresh_seconds: float = Field(default=10.0, ge=0)
     """Minimum time between two queries to Pinot."""
     stale_after_seconds: Seconds = 600.0
@@ -143,10 +145,10 @@ class ProviderSettings(Settings):
     oldest_answer_seconds: Seconds = 86_400.0
     """Maximum age of the last known loads, which are used while Pinot does not respond."""
     topic_history_hours: float = Field(default=168.0, gt=0)
-    """Age up to which past means are looked up for a topic without samples."""
+    """Maximum age of past means that are used for a topic without samples."""
     kept_up_seconds: Seconds = 60.0
-    """If a partition has no samples of its own, its load is an average. The rate measured by the mirror
-    replaces this average if the lag of the partition is at most this."""
+    """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
+    replaces the average if the lag of the partition is at most this many seconds."""
     cache_folder: str = ""
     """Folder for the last known loads across restarts; empty keeps them in memory only."""
 
@@ -161,9 +163,9 @@ class PmpSettings(Settings):
     hourly_topic: str = "headrace-partition-metrics-hourly"
     """Topic of the hourly rollups."""
     dead_letter_topic: str = "headrace-partition-metrics-dead-letters"
-    """Topic of malformed values, unchanged, with the reason in their headers."""
+    """Topic for malformed values. They are stored unchanged, with the reason in the record headers."""
     topic_partitions: int = Field(default=4, ge=1)
-    """Partitions of these topics if Headrace creates them."""
+    """Number of partitions of the topics in this section if Headrace creates them."""
     clusters: dict[str, SampledCluster] = Field(default_factory=lambda: {"source": SampledCluster()})
     """Clusters whose samples are read, by alias."""
     job: JobSettings = JobSettings()

@@ -21,9 +21,9 @@ from mirror.control.caller import Caller, RequestedChange
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
 
 SUBJECT: Final = "headrace.certificate_subject"
-"""Key in the state of a scope: subject of the client certificate, if the listener verified one."""
+"""Key in the state of an ASGI scope: subject of the client certificate, if the listener has verified it."""
 LISTENER: Final = "headrace.listener"
-"""Key in the state of a scope: listener that accepted the connection; missing for the main one."""
+"""Key in the state of an ASGI scope: listener that accepted the connection; missing for the main listener."""
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="headrace"'}
 _BEARER: Final = "bearer "
 _EVERYBODY: Final = Principal("everybody", Role.ADMIN)
@@ -49,8 +49,8 @@ class TokenIssuer(Protocol):
 @dataclass(frozen=True)
 class AccessMethods:
     """Methods of authentication. Without tokens, issuer and certificates, authentication is off.
-    `certificates`: principals by subject; `listeners`: principals of listeners whose clients send no
-    credentials; `open_to_all`: actions that need no credentials."""
+    `certificates`: principals by certificate subject. `listeners`: principals by listener, for listeners
+    whose clients send no credentials. `open_to_all`: actions that need no credentials."""
 
     tokens: TokenFile | None = None
     issuer: TokenIssuer | None = None
@@ -63,16 +63,16 @@ class AccessMethods:
 
     @property
     def is_asked(self) -> bool:
-        """True if callers have to authenticate."""
+        """True if callers must authenticate."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     @property
     def has_readable_tokens(self) -> bool:
-        """True if tokens of the token file, if any, can be looked up."""
+        """True if there is no token file, or if its tokens can be looked up."""
         return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
-        """Return the principal of a request; None if it has no credentials. Raises NotAuthenticated,
+        """Return the principal of a request; None if the request has no credentials. Raises NotAuthenticated,
         Unreachable."""
         if state.get(LISTENER) in self.listeners:
             return self.listeners[state[LISTENER]]
@@ -164,7 +164,8 @@ def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller
 
 
 class NoRights:
-    """Satisfies `mirror.control.caller.Rights`: no permissions, for requests that passed no gate."""
+    """Rights without any permission, for requests that have not passed the gate. Satisfies
+    `mirror.control.caller.Rights`."""
 
     def check(self, change: RequestedChange) -> None:
         """Raise Forbidden."""
@@ -175,8 +176,8 @@ CLOSED: Final = Caller("nobody", rights=NoRights())
 
 
 async def endpoint_is_for_caller(request: Request) -> None:
-    """Check whether the caller may use an endpoint; a dependency of every endpoint. Raises Forbidden, also
-    for endpoints missing from the table; NotAuthenticated, BodyNotJson."""
+    """Check whether the caller may use the endpoint; every endpoint has this dependency. Raises Forbidden
+    (also for endpoints that are not in the table), NotAuthenticated, BodyNotJson."""
     method = "GET" if request.method == "HEAD" else request.method
     key = method, request.scope["route"].path
     if key not in NEEDS:
@@ -202,8 +203,8 @@ def principal_of(request: Request) -> Principal:
 
 
 def quota_holders_of(request: Request) -> frozenset[str]:
-    """Return the names whose limits apply to a request: its principal and the owners that it acts for. Empty
-    without authentication, and for other instances."""
+    """Return the names whose limits apply to a request: its principal, and the owners for which the principal
+    may act. Empty without authentication, and for requests of other instances."""
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
@@ -212,8 +213,8 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
     """Return a check of whether the credentials of a request still permit an action, for long-lived
-    responses. It fails if credentials cannot be verified now: the client reconnects and receives the
-    reason."""
+    responses. The check also fails if the credentials cannot be verified at the moment: then the client
+    reconnects and receives the reason."""
     access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 

@@ -26,7 +26,7 @@ class TlsSettings(Settings):
     client_ca_file: str = ""
     """Certificate authorities (PEM) for client certificates; empty: none are requested."""
     client_certificates: Literal["optional", "required"] = "optional"
-    """Accept or reject connections without a client certificate."""
+    """Whether a client certificate is optional or required."""
     instances_ca_file: str = ""
     """Certificate authorities (PEM) for the other instances; empty: system defaults."""
 
@@ -47,7 +47,7 @@ class PrincipalSettings(Settings):
     role: Role = Role.VIEWER
     """Role of the principal."""
     owners: list[str] = Field(default=[])
-    """With role owner: owners whose datastreams it may change."""
+    """Owners whose datastreams the principal may change; only for the role owner."""
 
     @model_validator(mode="after")
     def _possible(self) -> PrincipalSettings:
@@ -80,15 +80,17 @@ class OidcSettings(Settings):
     keys_ca_file: str = ""
     """Certificate authorities (PEM) for `keys_url`; empty: system defaults."""
     keys_seconds: float = Field(default=3_600, ge=60, le=86_400)
-    """Maximum age of the keys. They are reloaded after a tenth of it, and for an unknown key."""
+    """Maximum age of the provider's keys. Headrace reloads the keys after a tenth of this time, and when a
+    token has an unknown key."""
     deadline_seconds: float = Field(default=5.0, gt=0, le=20)
-    """Timeout for loading the keys; requests do not wait for it."""
+    """Timeout for loading the keys. Requests do not wait while the keys load."""
     leeway_seconds: float = Field(default=60.0, ge=0, le=300)
-    """Tolerated difference between the provider's clock and ours."""
+    """Tolerated difference between the provider's clock and the clock of this host."""
     name_claim: str = Field(default="sub", min_length=1)
     """Claim with the name of the principal; its values must be unique."""
     name_prefix: str = Field(default="oidc:", min_length=1)
-    """Prefix of the names of these principals, to distinguish them from names of tokens and certificates."""
+    """Prefix for the names of OIDC principals, which distinguishes them from the names of tokens and
+    certificates."""
     groups_claim: str = Field(default="groups", min_length=1)
     """Claim with the groups of the principal."""
     groups: dict[str, PrincipalSettings] = Field(default={})
@@ -108,7 +110,7 @@ class OidcSettings(Settings):
 
 
 def _is_safe(url: str) -> bool:
-    """Return whether the server at a URL is authenticated, or on this machine."""
+    """Return whether a URL uses https or refers to this machine."""
     try:
         parts = urlsplit(url)
         is_here = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
@@ -139,25 +141,26 @@ class LimitSettings(Settings):
     """Limits for callers of the REST interface of an instance, so that no caller can exhaust it."""
 
     calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
-    """Sustained calls per second of one principal; 0: unlimited. `/health`, `/v1/health`, `/v1/ready` and
-    `/metrics` do not count; without authentication there is no limit."""
+    """Sustained calls per second of one principal; 0: unlimited. Calls of `/health`, `/v1/health`,
+    `/v1/ready` and `/metrics` do not count. Without authentication there is no limit."""
     burst: int = Field(default=1_000, ge=1)
     """Number of calls that one principal may make in a burst."""
     slow_calls_at_once: int = Field(default=4, ge=1)
-    """Concurrent calls that query other servers, per principal and per owner; the limit for all callers
-    together is 8."""
+    """Maximum number of concurrent calls that query other servers, per principal and per owner. The limit for
+    all callers together is 8."""
     streams_at_once: int = Field(default=20, ge=1)
-    """Concurrent event streams, per principal and per owner; the limit for all callers together is 200."""
+    """Maximum number of concurrent event streams, per principal and per owner. The limit for all callers
+    together is 200."""
     head_seconds: float = Field(default=10.0, gt=0)
-    """Timeout for the head of a request, from the start of the connection or, for later requests on it, from
-    their first byte; also for the TLS handshake."""
+    """Timeout for receiving the headers of a request. It starts with the connection or, for a later request
+    on the same connection, with the first byte of the request. Also the timeout of the TLS handshake."""
     body_seconds: float = Field(default=30.0, gt=0)
-    """Timeout for the body of a request."""
+    """Timeout for receiving the body of a request."""
     answer_seconds: float = Field(default=60.0, gt=0)
     """Timeout for a client to read the next part of a response."""
     unread_bytes: int = Field(default=67_108_864, ge=1)
-    """Maximum size of all unread responses of a listener, in bytes; beyond it those that have waited longest
-    are aborted."""
+    """Maximum total size of a listener's responses that clients have not read yet, in bytes. If they are
+    larger, the responses that have waited longest are aborted."""
     connections: int = Field(default=1_000, ge=1)
     """Maximum number of connections per listener."""
     connections_of_one_address: int = Field(default=500, ge=1)
@@ -165,12 +168,12 @@ class LimitSettings(Settings):
 
 
 class BrooklinListenerSettings(PrincipalSettings):
-    """Listener for Brooklin clients only, which send no credentials: every caller is the principal `brooklin`
-    and can use only Brooklin's interface."""
+    """Listener for Brooklin clients, which send no credentials. Every caller is the principal `brooklin`, and
+    can use only Brooklin's interface."""
 
     host: str = "127.0.0.1"
     """Address to bind."""
     port: int = Field(default=0, ge=0, le=65535)
     """Port; 0: no listener."""
     insecure: bool = False
-    """Allow an address other than loopback; reported by health."""
+    """Allow an address other than loopback. Health reports this as a problem."""

@@ -1,11 +1,12 @@
 """Protection against requests that pages of other sites make through a browser. Pure.
 
-A page whose host name was rebound to this machine (DNS rebinding) sends that name as `Host`; any other page
-that makes a browser change something here (CSRF) sends its own as `Origin`. IP addresses are accepted as
-hosts: only a page served by the machine itself can have one as its host.
+If a page's host name was rebound to this machine (DNS rebinding), the browser sends that name as `Host`. If
+another page makes a browser send a change to this service (CSRF), the browser sends the host of that page as
+`Origin`.
 
-A browser that sends neither (an old one, or one behind a proxy that strips headers) still needs a CORS
-preflight before a page can send JSON, which a form cannot send.
+IP addresses are accepted as `Host`, because only a page served by this machine can have its address. If a
+browser sends neither header (because it is old, or a proxy removes the headers), a page still needs a CORS
+preflight to send JSON, and forms cannot send JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{
 _LOCAL: Final = "localhost"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _OF_FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""Types that a page may send anywhere without a preflight (Fetch, "CORS-safelisted request-header")."""
+"""Content types that a page may send to any site without a preflight (Fetch, "CORS-safelisted
+request-header")."""
 _OWN_PATHS: Final = "/v1/"
 _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: application/json"
 
@@ -36,8 +38,8 @@ class BodyNotJson(InvalidRequest):
 def check_origin(
     method: str, headers: Mapping[str, str], hosts: frozenset[str], origins: frozenset[str]
 ) -> None:
-    """Raise Forbidden for an unknown host, or a change from a foreign page. `hosts`: names of this service;
-    `origins`: pages that may make changes."""
+    """Raise Forbidden for an unknown host, or for a change that a page of another site has sent. `hosts`:
+    names of this service; `origins`: pages of other sites that may make changes."""
     host = headers.get("host", "")
     if host and not is_host(host, hosts):
         raise Forbidden(
@@ -59,8 +61,9 @@ def check_origin(
 
 
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """Raise BodyNotJson for requests that a page could send without a preflight: bodies of forms, and on /v1
-    a POST without a body. On Brooklin's paths, actions have no body, as its clients send them."""
+    """Raise BodyNotJson for requests that a page could send without a preflight: bodies with the content type
+    of a form, and a POST without a body to /v1. Brooklin's clients send actions without a body, so they are
+    allowed on Brooklin's paths."""
     if method in _READING:
         return
     given = headers.get("content-type", "").partition(";")[0].strip().lower()

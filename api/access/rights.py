@@ -33,8 +33,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated identity. `owners`: values of `metadata.owner` whose datastreams a principal with the
-    role owner may change."""
+    """Authenticated identity. `owners`: for the role owner, the values of `metadata.owner` whose datastreams
+    the principal may change."""
 
     name: str
     role: Role
@@ -81,7 +81,8 @@ _NO_OWNER: Final = ""
 
 def reason_against(principal: Principal, action: Action, owners: frozenset[str] | None = None) -> str:
     """Return the reason why an action is forbidden, or an empty text. `owners`: owners of all affected
-    datastreams, "" for one whose owner is unknown; None: not yet known, so that only the role counts."""
+    datastreams, with an empty text for an unknown owner. None means that the datastreams are not known yet,
+    so that only the role is checked."""
     least, everywhere = _LEAST[action], _EVERYWHERE[action]
     if _RANK[principal.role] >= _RANK[everywhere]:
         return ""
@@ -128,7 +129,8 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
 
 
 def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change newly sets a consumer group other than the datastream's name."""
+    """Return whether a change sets a consumer group other than the datastream's name, which was not set
+    before."""
     group = after.metadata.get(GROUP_ID)
     if not group or group == after.name:
         return False
@@ -136,7 +138,8 @@ def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
 
 
 def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change newly selects internal topics (of Kafka and its tools)."""
+    """Return whether a change selects internal topics (of Kafka and its tools) that were not selected
+    before."""
     if not after.selection.internal:
         return False
     return before is None or before.selection != after.selection

@@ -1,4 +1,5 @@
-"""Every endpoint with its required action. Endpoints that are not listed reject every request.
+"""Table of all endpoints and the action that each requires. Endpoints that are not in the table reject every
+request.
 
 The owner of a datastream is checked when it is read for a change (`mirror.control.caller`).
 `tests/unit/api/test_access_table.py` compares this table with the endpoints of the application.
@@ -12,7 +13,8 @@ from typing import Final
 from api.access.rights import Action
 
 SIGNED: Final = None
-"""Signed by another instance; the endpoint itself verifies the signature (`api.fleet.questions`)."""
+"""For endpoints whose requests another instance signs. The endpoint verifies the signature
+(`api.fleet.questions`)."""
 
 SCHEME: Final = "Headrace"
 """Scheme of the Authorization header for requests between instances."""
@@ -45,6 +47,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_DATASTREAM}/progress",
             f"{_DATASTREAM}/translation",
             f"{_DATASTREAM}/translation/groups/{{group:path}}",
+            f"{_DATASTREAM}/consumer-groups",
+            f"{_DATASTREAM}/consumer-groups/{{group:path}}",
             "/v1/docs",
             "/v1/events",
             "/v1/groups/{prefix}",
@@ -67,6 +71,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/diag",
             "/v1/caller",
             "/v1/overview",
+            "/v1/usage",
         )
     },
     **{

@@ -1,7 +1,7 @@
 """Rate limit per caller, by token bucket.
 
 A bucket holds at most `burst` calls and refills at `per_second`. So at most `burst + per_second * t` calls
-pass in any `t` seconds, regardless of rejected ones. `take` is pure; the clock is passed in.
+pass in any `t` seconds; rejected calls do not count. `take` is pure; the clock is passed in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirror.errors import TooOften
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`per_second` > 0: sustained rate; `burst` >= 1: calls at once."""
+    """Rate limit. `per_second` > 0: sustained rate. `burst` >= 1: number of calls that may arrive at once."""
 
     per_second: float
     burst: float
@@ -26,7 +26,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Calls available at a time (seconds of a monotonic clock)."""
+    """Number of calls available at a point in time (monotonic seconds)."""
 
     left: float
     at: float
@@ -34,7 +34,7 @@ class Bucket:
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
     """Return the bucket after a call, and 0; or, if the call is rejected, the bucket without deduction and
-    the seconds until a call would pass. `bucket` None: first call."""
+    the seconds until a call would pass. `bucket` None means that this is the first call."""
     if bucket is None:
         bucket = Bucket(rate.burst, now)
     passed = max(0.0, now - bucket.at)
@@ -46,7 +46,8 @@ def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
 
 
 _MOST: Final = 10_000
-"""Callers remembered. A forgotten one starts with a full bucket."""
+"""Maximum number of callers whose buckets are kept. A caller whose bucket was dropped starts with a full
+bucket."""
 
 
 class Throttle:

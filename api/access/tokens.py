@@ -1,8 +1,8 @@
 """Tokens of callers: a file that contains only their hashes and is reloaded when it changes.
 
 A token is `hr_<id>_<secret>` with 256 random bits, so a plain SHA-256 cannot be reversed. Each line of the
-file is one token as a JSON object. An unreadable file admits no token. Edits, for the command line, replace
-the whole file and hold a lock.
+file is one token as a JSON object. An unreadable file admits no token. Commands that edit the file replace
+the whole file, while they hold a lock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOBODYS: Final = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """Stored entry of a token. `expires_ms` None: it never expires."""
+    """Stored entry of a token. `expires_ms` None means that the token never expires."""
 
     identity: str
     principal: Principal
@@ -91,8 +91,8 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raise InvalidRequest for a name of a new principal that the service itself uses, that starts with the
-    prefix of an OpenID Connect provider, or that looks like another name."""
+    """Raise InvalidRequest for a new principal's name that is reserved, starts with the prefix of OpenID
+    Connect principals, or can be mistaken for another name."""
     check_look(name, "a principal")
     folded = name.casefold()
     if folded in RESERVED or folded.startswith(prefix.casefold()):
@@ -100,7 +100,7 @@ def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
 
 
 def read_entries(path: Path) -> dict[str, TokenEntry]:
-    """Return the entries by id. Raises ConfigError, which names the line."""
+    """Return the entries of a token file by token id. Raises ConfigError, which names the line."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & _WRITABLE_BY_OTHERS:
@@ -247,7 +247,7 @@ def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a lock against other commands that edit token files in this folder."""
+    """Hold a lock that excludes other commands that edit token files in this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -257,6 +257,6 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the file atomically. A new one is readable only by its owner."""
+    """Replace the file atomically. A new file is readable only by its owner."""
     mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
     replace_file(path, text.encode(), mode)

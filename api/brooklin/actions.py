@@ -23,7 +23,7 @@ from mirror.model.topics import TopicPartition
 STATUS_ACTIONS: Final = frozenset({"pause", "resume", "stop"})
 PAUSE_ACTIONS: Final = {"pauseSourcePartitions": True, "resumeSourcePartitions": False}
 REST: Final = "Brooklin's REST"
-"""Recorded as the requester, because the interface does not name one."""
+"""Recorded as the requester, because requests on Brooklin's interface do not name a requester."""
 _STOP_SECONDS: Final = 90.0
 """Brooklin's timeout for a stop."""
 _LOOK_SECONDS: Final = 0.2
@@ -60,8 +60,8 @@ async def change_status(
 
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
-    """Change all datastreams of a group that permit it, and return their names. The named one may already
-    have the status."""
+    """Change all datastreams of a group that permit it, and return their names. The datastream `name` may
+    already have the status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
@@ -80,7 +80,7 @@ def _change_group(name: DatastreamName, action: str, services: Services) -> list
 
 
 async def _await_stops(names: list[DatastreamName], services: Services) -> None:
-    """Wait until the datastreams are STOPPED, which means that no instance copies for them."""
+    """Wait until the datastreams are STOPPED, which means that no instance copies their partitions."""
     latest = services.clock.monotonic() + _STOP_SECONDS
     for name in names:
         while (status := (await _now(name, services)).status) is not DatastreamStatus.STOPPED:
@@ -123,7 +123,7 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
 
 def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
     """Resolve `*` to the current partitions of a topic, as Brooklin does. While the source does not respond,
-    `*` keeps its meaning of all partitions, including later ones: pausing must not depend on the source."""
+    `*` means all partitions, including those added later, because pausing must not depend on the source."""
     counts = services.topics(datastream.source)
     if counts is None:
         return wanted

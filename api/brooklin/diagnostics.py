@@ -35,8 +35,8 @@ def connectors_of(
     datastreams: Sequence[Datastream],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> list[dict[str, Any]]:
-    """Return the tasks of an instance by connector. `datastreams`: all datastreams, as last read by the
-    instance."""
+    """Return the tasks of an instance by connector. `datastreams`: all datastreams that the instance last
+    read."""
     members: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         members.setdefault(datastream.group, []).append(datastream)
@@ -70,12 +70,12 @@ def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
-"""Maximum number of groups whose stored progress one request reads; each one needs connections."""
+"""Maximum number of groups whose stored progress one request reads, because each group needs connections."""
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return a ServerComponentHealth, whose `status` is a JSON string. Errors are returned as an element,
-    too."""
+    """Return a ServerComponentHealth, whose `status` is a JSON string. Errors are also returned as an
+    element."""
     try:
         status = json.dumps(_content(scope, content, services), separators=(",", ":"), ensure_ascii=False)
     except HeadraceError as error:
@@ -119,7 +119,7 @@ def _content(scope: str, content: str, services: Services) -> object:
 
 
 def _lanes_of(datastream: Datastream, services: Services) -> dict[TopicPartition, LaneStatus]:
-    """Return the lanes of its group that copy for it."""
+    """Return the lanes that copy partitions of the datastream."""
     return {
         key.partition: state
         for key, state in sorted(services.status.lanes.items())
@@ -248,7 +248,7 @@ async def health(services: ServicesDep, request: Request) -> dict[str, Any]:
 async def diagnose(
     services: ServicesDep, slow_calls: SlowCallsDep, reads: ReadsDep, fleet: FleetDep, request: Request
 ) -> dict[str, Any]:
-    """Return a ServerComponentHealth: of this instance (`q=status`), or of all instances (`q=allStatus`)."""
+    """Return a ServerComponentHealth of this instance (`q=status`) or of all instances (`q=allStatus`)."""
     query = request.query_params
     finder = query.get("q")
     if finder not in _FINDERS:
@@ -267,7 +267,7 @@ async def diagnose(
 
 
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return the status by instance; succeeded only if every instance did."""
+    """Return the status by instance. The response counts as successful only if every instance responded."""
     replies = await instances.ask(
         FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
         lambda: status_element(scope, content, services),

@@ -59,8 +59,8 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """Parse the definition sent by a client and drop metadata that the service derives itself. Raises
-    InvalidRequest, also for unsupported metadata."""
+    """Parse the definition sent by a client, and drop metadata that the service itself derives. Raises
+    InvalidRequest, for example for unsupported metadata."""
     terms = RestliConfiguration(
         services.cluster_of_address,
         services.default_destination,
@@ -88,8 +88,8 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.restli` adds to responses, so that reading, changing and
-    writing back a definition adds nothing."""
+    """Return the metadata without the keys that `api.restli` adds to responses, so that a client that reads a
+    definition and writes it back does not store these keys."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
@@ -97,8 +97,8 @@ def without_stamps(datastream: Datastream) -> dict[str, str]:
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
     """Return the idempotency record of a creation. Brooklin's client assigns each creation an id and repeats
-    it in retries. The name is part of the key, because a definition that was read and is created under
-    another name carries the id of the original."""
+    it in retries. The name is part of the key: if a client reads a definition and creates it under another
+    name, the new definition contains the id of the original."""
     identity = datastream.metadata.get(UUID, "")
     if not identity:
         return None
@@ -146,7 +146,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
 
 @router.get("/datastream")
 def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """List all datastreams, one page of them, or the result of a Rest.li finder."""
+    """List all datastreams, a page of the list, or the result of a Rest.li finder."""
     query = request.query_params
     if "q" in query:
         found = _found(query["q"], reads, request)
@@ -166,7 +166,7 @@ def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
 
 
 def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
-    """Return all datastreams that share tasks with the given one."""
+    """Return all datastreams that share tasks with the datastream in the query."""
     if finder != _FINDER:
         raise unknown("GET", finder, _target(request))
     name = request.query_params.get("datastreamName")
@@ -220,8 +220,8 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
 def _updated(
     documents: Mapping[DatastreamName, Any], services: Services
 ) -> dict[DatastreamName, HeadraceError | None]:
-    """Update a whole group and return the error of each datastream, if any. Raises NotFound,
-    InvalidRequest."""
+    """Update a whole group. Return the error of each datastream, or None for each that was updated. Raises
+    NotFound, InvalidRequest."""
     commands = []
     for name, document in documents.items():
         if not isinstance(document, dict):
@@ -262,7 +262,7 @@ def delete(name: str, services: ServicesDep, request: Request) -> Response:
 
 @router.post("/datastream/{name:path}")
 async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
-    """Run a Rest.li action. Actions without a result in Brooklin have no response body here either."""
+    """Run a Rest.li action. As in Brooklin, an action without a result has no response body."""
     action = request.query_params.get("action")
     if action is None or request.headers.get(METHOD, "action") != "action":
         raise unsupported("POST", _target(request), request.headers)

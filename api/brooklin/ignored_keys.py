@@ -1,4 +1,4 @@
-"""Metadata keys of Brooklin that have no effect here. They are rejected, with advice."""
+"""Metadata keys of Brooklin that Headrace does not support. They are rejected with advice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mirror.errors import InvalidRequest
 BROOKLINS_POSITIONS: Final = "system.start.position"
 """Brooklin's key of start positions, read when a datastream is created through its interface."""
 _EVENT: Final = "system.event.metadata"
-"""Prefix of keys that are treated alike."""
+"""Prefix of metadata keys for which the same rule applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Advice on a key, and the values that request the behaviour in effect anyway."""
+    """Advice on a key, and its values that are accepted because Headrace always behaves that way."""
 
     advice: str
     fine: frozenset[str] = frozenset({"", "false"})

@@ -1,5 +1,6 @@
-"""Rules for every Rest.li request: protocol versions, headers, names in paths, collections, and errors in
-Rest.li's envelope with Brooklin's messages: clients evaluate the status, some also the message."""
+"""Rules for every Rest.li request: protocol versions, headers, names in paths, collections, and errors.
+Errors are in Rest.li's format and have Brooklin's messages, because clients evaluate the status, and some
+also the message."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
 
 
 class RoutingRefusal(HeadraceError):
-    """Rest.li itself rejects the request before Brooklin handles it. The message is Rest.li's."""
+    """A request that Rest.li rejects before Brooklin handles it. The message is that of Rest.li."""
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(message)
@@ -43,8 +44,8 @@ class RoutingRefusal(HeadraceError):
 
 
 class BrooklinRefusal(HeadraceError):
-    """Brooklin rejects the request, with its message. `cause`: the reason, unless the message already
-    contains it."""
+    """A request that Brooklin rejects. The message is that of Brooklin. `cause`: the reason, unless the
+    message already contains it."""
 
     def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:
         super().__init__(message)
@@ -54,8 +55,8 @@ class BrooklinRefusal(HeadraceError):
 
 @contextmanager
 def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str = "") -> Iterator[None]:
-    """Convert errors of these kinds to BrooklinRefusal with the given messages; the status does not change.
-    `cause`: replaces the text of the error."""
+    """Convert errors of the kinds in `words` to BrooklinRefusal with the given messages; the status does not
+    change. `cause`: text that replaces the message of the original error."""
     try:
         yield
     except HeadraceError as error:
@@ -73,8 +74,7 @@ def restli_status_of(error: HeadraceError) -> HTTPStatus:
 
 
 def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:
-    """Return the error in Rest.li's envelope, without a stack trace. The `id` in the message is also
-    logged."""
+    """Return the error in Rest.li's format, without a stack trace. The `id` in the message is also logged."""
     status, correlation = restli_status_of(error), secrets.token_hex(3)
     _log.info("request refused", status=status.value, reason=str(error), id=correlation)
     return {
@@ -105,13 +105,15 @@ _KEPT_IN_PATHS: Final = "=&+$@!*~"
 
 @dataclass(frozen=True, slots=True)
 class RestliProtocol:
-    """Protocol version of a request. Without a version it is 1.0.0, as with plain curl."""
+    """Protocol version of a request. A request without a version, such as one sent with curl, has version
+    1.0.0."""
 
     text: str
 
     @property
     def spoken(self) -> str:
-        """Version of the response: version of the request if supported, else the newest supported one."""
+        """Version of the response: the version of the request if supported, otherwise the newest supported
+        version."""
         return self.text if self.is_supported else "2.0.0"
 
     @property
@@ -190,7 +192,7 @@ def unknown(method: str, kind: str, target: str) -> RoutingRefusal:
 
 class SpokenVersions:
     """ASGI middleware that rejects unsupported requests with `refuse` and adds the version to responses.
-    Other paths pass without overhead."""
+    Requests to other paths are passed on unchanged."""
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
         self._app = app
@@ -218,8 +220,8 @@ class SpokenVersions:
 
 
 class BrooklinSurface:
-    """ASGI application that marks requests to Brooklin's paths with this listener and passes them on; other
-    paths return 404."""
+    """ASGI application of the listener for Brooklin clients. It marks requests to Brooklin's paths with this
+    listener and passes them on; other paths return 404."""
 
     def __init__(self, app: ASGIApp, listener: str) -> None:
         self._app = app
@@ -238,15 +240,15 @@ class BrooklinSurface:
 
 
 _USUAL_COUNT: Final = 10
-"""Count that Rest.li reports for a request without one, although Brooklin then returns all elements."""
+"""Count that Rest.li reports for a request without a count, although Brooklin then returns all elements."""
 _DEEPEST: Final = 20
 Mask = dict[str, "Mask | None"]
-"""Requested fields, each with the requested fields within it; None: all."""
+"""Requested fields, each with the requested fields inside it; None means all fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionPage:
-    """Requested part of a collection. `count` None: everything from `start`."""
+    """Requested part of a collection. `count` None means all elements from `start` on."""
 
     start: int = 0
     count: int | None = None
@@ -266,7 +268,8 @@ class CollectionPage:
 def collection(
     elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the response for one page of elements. A full page implies a next one."""
+    """Return the response for one page of elements. If the page is full, the response links to the next
+    page."""
     count = _USUAL_COUNT if page.count is None else page.count
     paging: dict[str, Any] = {"start": page.start, "count": count}
     if count:

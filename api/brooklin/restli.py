@@ -1,10 +1,10 @@
 """Brooklin's wire format of a datastream (Rest.li): conversion of JSON to and from `Datastream`, and updates.
 Pure.
 
-Metadata that Brooklin's server adds when it creates a datastream is added here when one is shown, because it
-follows from the definition. Format: the source is `kafka://host:port[,…]/<regex>`, the regex being everything
-after the last slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
-metadata values are strings; unset fields are omitted.
+Brooklin's server adds metadata when it creates a datastream. Headrace adds the same metadata when it shows a
+datastream, because it follows from the definition. Format: the source is `kafka://host:port[,…]/<regex>`,
+where everything after the last slash is the regular expression; a destination is `kafka://host:port[,…]/<name
+with *>`; `Status` has a capital S; all metadata values are strings; unset fields are omitted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SAME: Final = {
     "connectorName": "connector",
     "transportProviderName": "transport provider",
 }
-"""Fields that an update must repeat unchanged, with Brooklin's names for them."""
+"""Fields that an update must repeat unchanged, and Brooklin's names of these fields."""
 _TLS: Final = "kafkassl://"
 _SCHEMES: Final = ("kafka://", _TLS)
 
@@ -78,8 +78,9 @@ class UnknownTransport(InvalidRequest):
 
 @dataclass(frozen=True)
 class RestliConfiguration:
-    """Configuration for parsing definitions. `tls`: clusters reached over TLS; `connectors`: connector names
-    that mean mirroring Kafka; `transports`: transport providers that mean writing to Kafka."""
+    """Configuration for parsing definitions. `tls`: clusters to which Headrace connects with TLS.
+    `connectors`: names of connectors that mirror Kafka. `transports`: names of transport providers that write
+    to Kafka."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -157,7 +158,7 @@ def _cluster(address: str, role: str, place: object, terms: RestliConfiguration)
 def datastream_to_restli(
     datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
 ) -> dict[str, Any]:
-    """Return the definition as a Brooklin client expects it, without secrets."""
+    """Return the definition in Brooklin's format, without secrets."""
     brokers = address_of_cluster(datastream.destination)
     metadata = {**without_secrets(datastream.metadata), **_limit_keys(datastream), **_pause_keys(datastream)}
     metadata |= _stamps(datastream, brokers)
@@ -190,15 +191,15 @@ def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
 
 
 def _template(datastream: Datastream) -> str:
-    """Return the destination name, without the prefix if the metadata contains it."""
+    """Return the destination name, without its prefix if the metadata contains that prefix."""
     template = datastream.naming.template
     is_prefixed = template == datastream.metadata.get(PREFIX, "") + PLACEHOLDER
     return PLACEHOLDER if is_prefixed else template
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
-    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it:
-    without a status, because none of Brooklin's is true."""
+    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it. It
+    has no status, because none of Brooklin's statuses applies."""
     return {
         "name": damaged.name,
         "connectorName": OUR_CONNECTOR,
@@ -208,7 +209,7 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
 
 
 def _pattern(selection: TopicSelection) -> str:
-    """Return the selection as one expression, the only form that Brooklin has: exclusions become a
+    """Return the selection as one expression, because Brooklin has no exclusions: they become a negative
     look-ahead."""
     if not selection.exclude:
         return selection.include
@@ -216,7 +217,7 @@ def _pattern(selection: TopicSelection) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a value as Brooklin shows it, or quoted and truncated if it could do harm."""
+    """Return a value as Brooklin shows it; quote and truncate it if it is long or has special characters."""
     is_harmless = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
     return str(value) if is_harmless else shown(value)
 
@@ -262,7 +263,7 @@ def _metadata(given: Any) -> dict[str, str]:
 
 
 def _take_positions(metadata: dict[str, str]) -> None:
-    """Replace Brooklin's key of start positions by ours. Raises InvalidRequest."""
+    """Replace Brooklin's metadata key of start positions with Headrace's. Raises InvalidRequest."""
     positions = read_positions(f"metadata {BROOKLINS_POSITIONS}", metadata.get(BROOKLINS_POSITIONS, ""))
     if positions.offsets:
         del metadata[BROOKLINS_POSITIONS]
@@ -305,7 +306,7 @@ def key_contradictions(
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """Return the limits in effect if the metadata omits or contradicts them."""
+    """Return the limits in effect, as metadata keys, if the metadata omits or contradicts them."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     try:
@@ -316,7 +317,7 @@ def _limit_keys(datastream: Datastream) -> dict[str, str]:
 
 
 def _pause_keys(datastream: Datastream) -> dict[str, str]:
-    """Return paused partitions as Brooklin shows them: by topic, as lists of strings."""
+    """Return paused partitions in Brooklin's form: lists of strings by topic."""
     pauses = {
         topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
         for topic, one in sorted(datastream.pauses.items())
@@ -349,8 +350,8 @@ def datastream_changed_by(
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> Datastream:
     """Return the current definition updated from a Brooklin client's request, which contains the whole
-    definition. Properties that the interface does not show (the objective, selection of internal topics) are
-    kept. Raises InvalidRequest, RefusedFields."""
+    definition. Properties that Brooklin's interface does not show (the objective, the selection of internal
+    topics) are kept. Raises InvalidRequest, RefusedFields."""
     known = datastream_to_restli(present, address_of_cluster)
     failed = f"Failed to update {present.name}"
     if document.get("name") != present.name:
@@ -384,8 +385,8 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store: without keys that only this interface derives from the definition, and
-    with the keys that the interface shows as separate fields."""
+    """Return the metadata to store: without keys that Brooklin's interface derives from the definition, and
+    with keys that it shows as separate fields."""
     limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
@@ -404,8 +405,8 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the current selection if the pattern is unchanged: the interface has one expression for both of
-    ours."""
+    """Return the selection that the pattern describes. If the pattern is unchanged, return the current
+    selection, because the pattern combines its two expressions in one."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

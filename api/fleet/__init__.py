@@ -1,4 +1,3 @@
-"""Responses that any instance gives for the whole service: the shared state, even while ZooKeeper is down,
-and the state of the other instances. May import `api.services`, `api.http` and mirror. Read `reads.py` and
-`questions.py`.
-"""
+"""Data for responses about the whole service, which any instance can give: the shared state, even while the
+coordination store is down, and the state of the other instances. May import `api.services`, `api.http` and
+mirror. Read `reads.py` and `questions.py`."""

@@ -1,4 +1,4 @@
-"""Queries of all instances for one response, or of the leader alone, from any instance."""
+"""Queries that an instance sends to all instances, or only to the leader, to answer a request."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _T = TypeVar("_T")
 
 
 class AllInstances:
-    """Queries all instances for one request, from the event loop's thread. `live`: live instances; `only`:
-    the only instance to query."""
+    """Queries all instances for one request, on the event loop's thread. `live`: live instances. `only`: if
+    set, the only instance to query."""
 
     def __init__(
         self, services: Services, fleet: Fleet, live: Sequence[LiveInstance], only: str | None = None
@@ -54,8 +54,8 @@ class AllInstances:
 
 @dataclass(frozen=True, slots=True)
 class LeadersAnswer(Generic[_T]):
-    """Response of the leader. `value` is None if it did not respond; `reason` is the cause. `leader` None: no
-    known leader."""
+    """Response of the leader. `value` is None if the leader did not respond; `reason` is the cause. `leader`
+    is None if no leader is known."""
 
     leader: InstanceName | None
     value: _T | None = None
@@ -63,7 +63,7 @@ class LeadersAnswer(Generic[_T]):
 
 
 def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
-    """Return the leader, or None if this instance knows of none. `live`: live instances in order of
+    """Return the leader, or None if this instance knows no leader. `live`: live instances in order of
     arrival."""
     mine = services.status.name
     if services.status.is_leading:

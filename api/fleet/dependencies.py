@@ -30,14 +30,14 @@ async def _reads(request: Request, response: Response) -> Reads:
 
 
 async def _services(request: Request) -> Services:
-    """Return the services whose changes are made with the rights of the caller."""
+    """Return the services; they make changes with the rights of the caller."""
     services: Services = request.app.state.services
     return replace(services, control=services.control.of(caller_of(request)))
 
 
 async def _slow_calls(request: Request) -> SlowCalls:
-    """Return the slow calls of the caller's principal and owners; other instances have only the overall
-    limit."""
+    """Return the slow calls with the limits of the caller's principal and owners. Only the overall limit
+    applies to other instances."""
     found: SlowCalls = request.app.state.slow_calls
     return found.of(quota_holders_of(request))
 
@@ -46,8 +46,8 @@ ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
-"""For responses that the framework builds from the handler's return value; they carry the headers of the
-reads."""
+"""Dependency of handlers whose return value the framework turns into a response. The response gets the
+headers of the reads."""
 FleetDep = Annotated[Fleet, Depends(of_state("fleet"))]
 CredentialsDep = Annotated[FleetCredentials, Depends(of_state("credentials"))]
 NamePath = Annotated[str, Path(description="name of the datastream")]

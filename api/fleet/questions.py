@@ -2,9 +2,9 @@
 parallel queries.
 
 A queried instance responds only for itself, so queries never loop. Instances that are dead, frozen, slow or
-incompatible are reported as such. Instances of one service authenticate by a shared secret that is never
-sent: a query is signed together with the name of its target, so that no other instance accepts it; a response
-is signed together with the query, so that another server at the address is not trusted.
+incompatible are reported as such. Instances of one service authenticate with a shared secret, which is never
+sent. The signature of a query covers the name of its target, so no other instance accepts the query. The
+signature of a response covers the query, so a different server at the same address is not trusted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""A mismatch may mean that the secret was replaced; it is read again, at most this often."""
+"""Minimum time between two reads of the secret. It is read again after a mismatch, because it may have been
+replaced."""
 
 
 class FleetCredentials:
@@ -50,7 +51,8 @@ class FleetCredentials:
         self._read_at = 0.0
 
     def authorization(self, target: InstanceName, target_path: str, nonce: str) -> str:
-        """Return the Authorization header of a query. `target_path`: its path and query string as sent."""
+        """Return the Authorization header of a query. `target_path`: path and query string of the request, as
+        sent."""
         return f"{SCHEME} {nonce}.{self._signature('question', target, target_path, nonce)}"
 
     def check_question(self, authorization: str, me: InstanceName, target_path: str) -> str:
@@ -110,9 +112,9 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a body."""
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""Without compression, a size limit can be enforced while the response arrives."""
+"""Request header for responses without compression, so that their size can be limited while they arrive."""
 _LONGEST_SECONDS: Final = 60.0
-"""Timeout of one step; every query has an overall deadline."""
+"""Timeout of one step of a request, in addition to the deadline of each query."""
 
 
 class AnswerState(StrEnum):
@@ -135,12 +137,12 @@ class FleetQuery:
 
     @cached_property
     def body(self) -> bytes | None:
-        """The document as sent, if any."""
+        """The body of the request: the document, if any, as JSON."""
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
-        """Return the URL at an instance. It contains the digest of the body, so that its signature covers the
-        body and can be verified first."""
+        """Return the URL at an instance. The URL contains the digest of the body, so that the signature of
+        the URL also covers the body, and can be verified before the body is read."""
         place = address if "://" in address else f"http://{address}"
         digest = {} if self.body is None else {DIGEST: sha256(self.body).hexdigest()}
         return httpx.URL(f"{place}{PATH}/{self.subject}", params={**self.parameters, **digest})
@@ -148,7 +150,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance. `value` is None if it did not respond; `reason` is the cause."""
+    """Response of one instance. `value` is None if the instance did not respond; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState
@@ -161,15 +163,15 @@ class _NoAnswer(Exception):
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return the fields of a response that the model has; an instance of a newer version may send others.
-    Raises InvalidRequest."""
+    """Return those fields of a response that the model has. An instance of a newer version may send further
+    fields. Raises InvalidRequest."""
     found = bounds.mapping("the response", value)
     return {name: one for name, one in found.items() if name in model.model_fields}
 
 
 class Fleet:
-    """Client for queries to other instances, used by the event loop's thread. `transport` creates the HTTP
-    transport, once."""
+    """Client for queries to other instances, used on the event loop's thread. `transport` is called once, to
+    create the HTTP transport."""
 
     def __init__(
         self,
@@ -191,8 +193,8 @@ class Fleet:
         read: Callable[[Any], _T],
     ) -> list[InstanceResponse[_T]]:
         """Return the replies of these instances in their order. `read` parses the JSON of a response and
-        raises ValueError or HeadraceError. Instances that did not respond last time are queried last, so that
-        they do not delay other queries."""
+        raises ValueError or HeadraceError. Instances that did not respond to the last query are queried last,
+        so that they do not delay other instances."""
         found: dict[int, InstanceResponse[_T]] = {}
 
         async def note(position: int) -> None:

@@ -1,10 +1,11 @@
-"""Reads of the shared state for one response, which reports their age.
+"""Reads of the shared state for a response, which reports the age of the state.
 
-While ZooKeeper responds, a read reflects every change that this instance has acknowledged, and changes by
-others after ZooKeeper's replication delay. Otherwise a read returns the cached state, and the response has
-two more headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then
-(RFC 9111). Of several reads the oldest determines both. The cache is refreshed periodically, so that it is
-current even without requests.
+While the coordination store responds, a read returns a state with all changes that this instance has
+acknowledged. Changes that other instances have acknowledged are visible after the store's replication delay.
+While the coordination store does not respond, a read returns the cached state, and the response has two more
+headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then (RFC
+9111). If a response needs several reads, the oldest determines both headers. The cache is refreshed
+periodically, so that it is current even without requests.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _T = TypeVar("_T")
 _AWAY: Final = (Unreachable, SessionLost)
 _AT_ONCE: Final = 8
 _LOOK_SECONDS: Final = 0.1
-"""Interval of checks whether ZooKeeper still responds, while waiting for a result."""
+"""Interval, while waiting for a result, of checks whether the coordination store still responds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value read from ZooKeeper. `as_of_ms`: start of the read; the value includes all earlier writes.
-    `is_now`: True if it was read for this request."""
+    """A value read from the coordination store. `as_of_ms`: start of the read; the value includes all earlier
+    writes. `is_now`: the value was read for this request."""
 
     value: _T
     as_of_ms: int
@@ -51,8 +52,8 @@ class CachedValue(Generic[_T]):
 
 
 class StateMemory:
-    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: returns whether ZooKeeper
-    responded last, without a request."""
+    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: function that returns
+    whether the coordination store has responded to the last heartbeat, without sending a request."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
         self._clock = clock
@@ -63,8 +64,8 @@ class StateMemory:
         self._parts: dict[str, dict[str, CachedValue[Any]]] = {}
 
     def read(self, kind: str, ask: Callable[[], _T]) -> CachedValue[_T]:
-        """Return the current value, or while ZooKeeper is down the cached one. Raises the errors of `ask`;
-        Unreachable and SessionLost only without a cached value."""
+        """Return the current value or, while the coordination store is down, the cached value. Raises the
+        errors of `ask`, but Unreachable and SessionLost only if no value is cached."""
         as_of_ms = self._clock.now_ms()
         last = self._last.get(kind)
         try:
@@ -85,8 +86,8 @@ class StateMemory:
     def read_part(
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
-        """Same for a value that is also part of a kind. `part` finds it in the cached value of that kind, and
-        raises LookupError if it is missing, which does not mean that it is missing in ZooKeeper now."""
+        """Like `read`, for a value that is also a part of the cached value of a kind. `part` finds it there,
+        and raises LookupError if it is missing; the coordination store may nevertheless have it."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -98,7 +99,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache a value that was read on its own or just written, without reading the whole kind."""
+        """Cache a part of a kind that was read separately or just written, without reading the whole kind."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -118,8 +119,9 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """Return the result of `ask`, executed in another thread because ZooKeeper may take as long as a
-        session timeout. With a cached value, stop waiting once ZooKeeper is known to be down."""
+        """Return the result of `ask`, executed in another thread because the coordination store may take as
+        long as a session timeout. If a value is cached, stop waiting once the coordination store is known to
+        be down."""
         if has_another and not self._is_answering():
             raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)
@@ -131,7 +133,7 @@ class StateMemory:
 
 
 def _unreachable() -> Unreachable:
-    return Unreachable("ZooKeeper does not respond", advice="retry when it is available")
+    return Unreachable("the coordination store does not respond", advice="retry when it is available")
 
 
 AS_OF: Final = "As-Of-Ms"
@@ -153,7 +155,7 @@ class Reads:
         self._as_of_ms: int | None = None
 
     def definitions(self) -> Definitions:
-        """Return all definitions, with damaged ones separate."""
+        """Return all definitions; damaged definitions are separate."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
@@ -168,7 +170,7 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written, so that no later read returns an older one."""
+        """Record a definition that was just written, so that no later read returns an older version."""
         name, now_ms = stored.datastream.name, self._services.clock.now_ms()
         self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
 
@@ -212,7 +214,7 @@ class Reads:
         )
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return operations in progress, or completed within the last day; newest first."""
+        """Return the operations that are in progress or were completed within the last day, newest first."""
         return self._taken(self._memory.read(_OPERATIONS, self._services.operations.all))
 
     def operation(self, identity: str) -> Operation:
@@ -227,12 +229,12 @@ class Reads:
         return self._taken(seen)
 
     def names_of(self, datastream: str) -> frozenset[str]:
-        """Return the names that events about a datastream may carry: its own, and that of its group for
-        planning."""
+        """Return the names under which events about a datastream are recorded: its own name, and for planning
+        the name of its group."""
         return frozenset({datastream, self.group_of(datastream)})
 
     def group_of(self, datastream: str) -> GroupName:
-        """Return the group of a datastream; an unknown name may be the name of a group."""
+        """Return the group of a datastream. An unknown name is returned as the name of a group."""
         try:
             return self.stored(DatastreamName(datastream)).datastream.group
         except (NotFound, DamagedState):
@@ -267,7 +269,7 @@ class Reads:
 
 
 def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-    """Return the definition of that name. Raises LookupError."""
+    """Return the definition with that name. Raises LookupError."""
     readable: list[StoredDatastream] = [one for one in known.readable if one.datastream.name == name]
     damaged: list[DamagedDefinition] = [one for one in known.damaged if one.name == name]
     return (readable or damaged)[0]

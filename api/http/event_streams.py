@@ -28,22 +28,22 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 MOST_LISTENERS: Final = 200
 BEAT_SECONDS: Final = 15.0
-"""Interval of heartbeats to listeners, and of polls in addition to watches, because a lost watch would go
+"""Interval of heartbeats to listeners. The feed also polls at this interval, because a lost watch would go
 unnoticed."""
 _AGAIN_SECONDS: Final = 2.0
-"""Delay before the next read after a failed one."""
+"""Delay of the next read after a failed read."""
 
 _PLACE_SECONDS: Final = 15
 
 ReadLog = Callable[[Publications, Watch], Publications]
-"""Returns the current content of the log, given its previous content; the watch fires when it changes
-again."""
+"""Function that returns the current content of the log, given its previous content. The watch is called when
+the log changes again."""
 
 
 class EventFeed:
-    """Feed of the event log. Used by the event loop's thread, except `close`, which is thread-safe. Without
-    listeners it reads and keeps nothing. A slow listener delays no other: each has a position instead of a
-    queue."""
+    """Feed of the event log. Used on the event loop's thread, except `close`, which is thread-safe. Without
+    listeners, the feed reads nothing and keeps no events. A slow listener does not delay others, because each
+    listener has a position instead of a queue."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Reserve a place for one listener. `callers`: names whose limits it counts against. Raises Busy if
-        all places are taken, TooOften if one of the names has reached its limit, Unreachable after
+        """Reserve a slot for one listener. `callers`: names against whose limits the listener counts. Raises
+        Busy if all slots are taken, TooOften if one of the names has reached its limit, Unreachable after
         `close`."""
         if self._is_closed:
             raise Unreachable("this instance is shutting down", advice="connect to another one")
@@ -91,8 +91,8 @@ class EventFeed:
                 self._reading, self._kept = None, None
 
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
-        """Yield the start position first (None: the end of the log), then new events, one publication at a
-        time, until `close`; yield None as a heartbeat when nothing happens."""
+        """Yield the start position first (None means the end of the log), and then new events, one
+        publication at a time, until `close`. Without new events, yield None as a heartbeat."""
         is_reported = False
         while not self._is_closed:
             news, kept = self._news, self._kept
@@ -129,7 +129,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Called by watches."""
+        """Wake the reader of the log; called by watches."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:
@@ -162,13 +162,14 @@ _GAP: Final = "the events in between are no longer stored"
 
 
 class EventStream(StreamingResponse):
-    """Response to one listener. `only`: names of datastreams or groups whose events are sent; None: all.
-    `is_admitted`: returns whether the listener is still authorized; checked before each message, and the
-    stream ends if it is not. `callers`: names whose limits it counts against.
+    """Response to one listener. `only`: names of datastreams or groups whose events are sent; None means all.
+    `is_admitted`: function that returns whether the listener is still authorized. It is called before each
+    message; if the listener is not authorized, the stream ends. `callers`: names against whose limits the
+    listener counts.
 
-    The id of an event is the position after it, its `data` the event as JSON. An event of type `gap` reports
-    missed events. Ids of filtered events are sent without an event, so that a resuming listener does not
-    receive a gap for them.
+    The id of an event is the position after the event; its `data` is the event as JSON. An event of type
+    `gap` reports missed events. For filtered events, only the ids are sent, so that a listener that resumes
+    does not receive a gap for them.
     """
 
     def __init__(

@@ -23,15 +23,15 @@ from mirror.model.documents import LARGEST, check_shape, parsed
 
 REQUEST_ID: Final = "X-Request-ID"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-"""Ids that can be repeated in logs and headers unchanged."""
+"""Matches ids that can be repeated unchanged in logs and headers."""
 
 
 class RequestIds:
-    """Outermost ASGI middleware that adds `X-Request-ID` to each response: the caller's if it is a short
-    token, else a new one. Log lines about the request carry it too, with method and path.
+    """Outermost ASGI middleware that adds `X-Request-ID` to each response: the caller's id if it is a short
+    token, otherwise a new id. Log lines about the request also contain the id, with method and path.
 
-    The log context belongs to the task, which serves only this request. It is not reset at the end, so that
-    errors logged by the server itself carry the id as well.
+    The log context belongs to the task, which serves only this request. The context is not reset at the end,
+    so that errors logged by the server also contain the id.
     """
 
     def __init__(self, app: ASGIApp, new: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
@@ -64,8 +64,8 @@ def request_id_of(request: Request) -> str:
 
 
 def caller_of(request: Request, given: str) -> str:
-    """Return the name given in the request, else its client address and request id, which identifies it in
-    the log."""
+    """Return the name in the request; without a name, the client's address and the request id, which
+    identifies the request in the log."""
     if given:
         return given
     origin = request.client.host if request.client is not None else "an unknown address"
@@ -76,7 +76,8 @@ SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no
 
 
 class SafeHeaders:
-    """Outermost ASGI middleware that adds `SAFE_HEADERS` to each response unless it sets them itself."""
+    """Outermost ASGI middleware that adds those of `SAFE_HEADERS` to each response that the response does not
+    set."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -129,15 +130,15 @@ class CutOffCalls:
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Maximum size in bytes of a body checked in the event loop. Larger ones can take 100 ms: they are checked in
-a thread, one at a time, so that other requests are not delayed."""
+"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. It
+is done in a thread, one body at a time, so that other requests are not delayed."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
 
 class CheckedBodies:
-    """ASGI middleware that accepts only JSON bodies of bounded size and depth, with text and numbers that can
-    be stored, received within a time limit.
+    """ASGI middleware that accepts only JSON bodies that arrive within a time limit, have a bounded size and
+    depth, and contain only text and numbers that can be stored.
 
     `refuse` creates the response to any other body. The body of a request between instances is read by its
     endpoint, which verifies the signature first.

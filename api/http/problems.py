@@ -67,11 +67,11 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.Refused: HTTPStatus.BAD_GATEWAY,
     errors.HeadraceError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""Errors that are not listed use their nearest listed ancestor."""
+"""HTTP status by error class. A class that is not listed has the status of its nearest listed ancestor."""
 
 _BODY: Final = "body"
 _MOST_PROBLEMS: Final = 100
-"""Limits the response to an entirely invalid body."""
+"""Maximum number of errors in a response, for a body with very many errors."""
 _NOT_OF_THE_BODY: Final = frozenset({"query", "path", "header", "cookie"})
 
 
@@ -135,12 +135,13 @@ HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After
 
 HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
     "Age": {
-        "description": "Age of the response in seconds; only while ZooKeeper is unreachable.",
+        "description": "Age of the response in seconds; only while the coordination store is unreachable.",
         "schema": {"type": "integer"},
         "example": 12,
     },
     "As-Of-Ms": {
-        "description": "Time of the returned state (epoch ms); only while ZooKeeper is unreachable.",
+        "description": "Time of the returned state (epoch ms); only while the coordination store is"
+        " unreachable.",
         "schema": {"type": "integer"},
         "example": 1764000000000,
     },
@@ -176,11 +177,11 @@ OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {
     "GroupMembersAnswer": ("ETag",),
     "MoveAnswer": ("ETag",),
 }
-"""Headers of the responses that return one of these models."""
+"""Headers of responses by response model."""
 
 
 def described(*names: HeaderName) -> dict[str, Any]:
-    """Return the `headers` of a response."""
+    """Return the `headers` entry of a documented response."""
     return {name: HEADERS[name] for name in names}
 
 
@@ -188,19 +189,21 @@ PROBLEM_TYPE: Final = "application/problem+json"
 
 
 class AnswerModel(BaseModel):
-    """Base of responses, which have no other fields than the documented ones."""
+    """Base of response models, which have only the documented fields."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class StrictModel(BaseModel):
-    """Base of models that reject unknown fields and convert no types: 1 is not true."""
+    """Base of models that reject unknown fields and do not convert types; for example, 1 is not accepted for
+    true."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class SharedFields(BaseModel):
-    """Base of models with fields that others share. In JSON, the own fields of a model come first."""
+    """Base of models with fields that others share. In JSON, the fields that a model itself declares come
+    first."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -212,14 +215,16 @@ class SharedFields(BaseModel):
 
 
 class RecordAnswer:
-    """Base of responses that are a dataclass of the domain: a subclass extends that dataclass and this class,
-    and redeclares only fields whose JSON differs. `DESCRIPTIONS`: of fields, for the OpenAPI document."""
+    """Base of responses that extend a dataclass of the domain. A subclass extends the dataclass and this
+    class, and redeclares only fields whose JSON differs. `DESCRIPTIONS`: descriptions of fields for the
+    OpenAPI document."""
 
     DESCRIPTIONS: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def of(cls, record: Any, **fields: Any) -> Self:
-        """Return the response for a value of the domain. `fields`: further ones, or with other values."""
+        """Return the response for a value of the domain. `fields`: further fields, or fields with different
+        values."""
         kind = cast(Hashable, cls)
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
@@ -228,7 +233,7 @@ class RecordAnswer:
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe the fields, all of which are always present."""
+        """Return the JSON schema, in which all fields are required because they are always present."""
         found = handler(schema)
         whole = handler.resolve_ref_schema(found)
         for name, field in whole["properties"].items():
@@ -247,7 +252,8 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 
 
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
-    """Return the schema of an enumeration as part of the field, without a type of its own."""
+    """Return the schema of an enumeration, which becomes a part of the field's schema instead of a separate
+    type."""
     return WithJsonSchema({"enum": [one.value for one in kind], "type": "string"})
 
 
@@ -257,11 +263,11 @@ class ProblemField(AnswerModel):
     pointer: str
     """JSON pointer of the field (RFC 6901)."""
     detail: str
-    """Reason."""
+    """Description of the problem."""
 
 
 class ProblemDocument(AnswerModel):
-    """Reason why a call failed (RFC 9457)."""
+    """Problem document (RFC 9457): the reason why a call failed."""
 
     type: str = "about:blank"
     """Always `about:blank`; `status` and `kind` identify the problem."""
@@ -276,9 +282,9 @@ class ProblemDocument(AnswerModel):
     advice: str
     """Suggested remedy; empty if none."""
     request_id: str
-    """Value of the header X-Request-ID, which log lines contain."""
+    """Value of the header X-Request-ID, which log lines about the request contain."""
     errors: list[ProblemField] | None = None
-    """All invalid fields of the body; absent if the error is not about fields."""
+    """All invalid fields of the body; absent if the error does not concern fields."""
 
 
 class _StatusDescription(NamedTuple):
@@ -318,13 +324,13 @@ _MEANINGS: Final = {
         "cannot pause datastream orders: it is STOPPED",
     ),
     HTTPStatus.PRECONDITION_FAILED: _StatusDescription(
-        "The version in If-Match is not the current one.",
+        "The version in If-Match is not the current version.",
         "StaleVersion",
         "datastream orders was modified since the version in If-Match",
         "read it again and retry",
     ),
     HTTPStatus.UNPROCESSABLE_ENTITY: _StatusDescription(
-        "Invalid values of fields, or an impossible plan.",
+        "Fields have invalid values, or no plan is possible.",
         "RefusedFields",
         "2 fields are invalid",
     ),
@@ -387,7 +393,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _documented(status: HTTPStatus) -> dict[str, Any]:
-    """Document one status by hand: FastAPI's `model` would use the media type of successful responses."""
+    """Return the documentation of one status. FastAPI's `model` is not used, because it would use the media
+    type of successful responses."""
     schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
     meaning = _MEANINGS[status]
     headers = described("Retry-After") if status in _WAITED_FOR else {}
@@ -404,8 +411,8 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 
 
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
-"""Errors of any call: malformed, too large, too frequent or not permitted, failed ZooKeeper or another
-server, or a bug."""
+"""Errors that any call can return: malformed, too large, too frequent or not permitted; a failure of
+the coordination store or another server; or a bug."""
 
 OF_CHANGES: Final = problems(415)
-"""Further errors of every change."""
+"""Further errors that every change can return."""

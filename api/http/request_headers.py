@@ -1,7 +1,7 @@
 """Headers that make changes safe: If-Match with entity tags (RFC 9110), and Idempotency-Key.
 
-A change names the version that it modifies; a repeated creation with the same key
-(draft-ietf-httpapi-idempotency-key) is the same creation.
+If-Match names the version that a change modifies. A creation that is repeated with the same Idempotency-Key
+(draft-ietf-httpapi-idempotency-key) creates nothing new.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 _ANY: Final = frozenset({"*"})
 _IF_MATCH: Final = "If-Match"
 _TAG: Final = re.compile(r'[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)')
-"""Matches an entity tag, and separators before it in a list."""
+"""Matches an entity tag in a list of tags, including the separators before the tag."""
 _BLANKS: Final = " \t,"
 _DIGITS: Final = 32
 
@@ -69,14 +69,14 @@ def _tags_of(text: str) -> Tags:
 
 
 def etag_of(stored: StoredDatastream) -> str:
-    """Return the tag of a definition. It includes the creation time, because versions restart at 0 when a
-    datastream is deleted and created again."""
+    """Return the entity tag of a definition. The tag includes the creation time, because versions start again
+    at 0 when a datastream is deleted and created again."""
     return f'"{stored.datastream.created_ms or 0}-{stored.version}"'
 
 
 def etag_of_group(members: Sequence[StoredDatastream]) -> str:
-    """Return the tag of the datastreams that share tasks, sorted by name: it changes if one is changed, added
-    or removed."""
+    """Return the entity tag of a group of datastreams, sorted by name. The tag changes if a datastream is
+    changed, added or removed."""
     versions = [[member.datastream.name, etag_of(member)] for member in members]
     return f'"{hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:_DIGITS]}"'
 
@@ -100,7 +100,7 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
     if tags is None or tags == _ANY:
         return None
     found = control.look(name)
-    if not _is_among(found, tags):  # this ZooKeeper server may lag behind the tag
+    if not _is_among(found, tags):  # this replica of the store may lag behind the tag
         control.catch_up()
         found = control.look(name)
     if isinstance(found, DamagedDefinition) or not _is_among(found, tags):
@@ -143,9 +143,9 @@ def _is_among(found: StoredDatastream | DamagedDefinition, tags: Tags) -> bool:
 _IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 _LONGEST: Final = 255
 _STRING: Final = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"')
-"""A string of RFC 8941, as specified by the draft."""
+"""Matches a quoted string of RFC 8941, the format that the draft specifies."""
 _BARE: Final = re.compile(r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]+")
-"""Same without quotes, as sent by many clients."""
+"""Matches a string without quotes, which many clients send."""
 _ESCAPE: Final = re.compile(r"\\(.)")
 
 
@@ -160,7 +160,7 @@ async def _key_given(
         ),
     ] = None,
 ) -> str | None:
-    """Return the key of the request, if any. Raises InvalidRequest for a malformed key."""
+    """Return the idempotency key of the request, if any. Raises InvalidRequest for a malformed key."""
     given = request.headers.getlist(_IDEMPOTENCY_KEY)
     return _key_of(given) if given else None
 

@@ -1,6 +1,7 @@
-"""Calls that query other servers: few at a time, in separate threads, so that they delay no other request.
+"""Calls that query other servers.
 
-Each Kafka cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
+Only a few run at a time, in separate threads, so that they do not delay other requests. Each Kafka cluster
+gets one request at a time, so that an unresponsive cluster blocks only one thread.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from mirror.model.identifiers import ClusterRef
 
 
 class CallSlots:
-    """Slots with limits; not thread-safe. `most`: total; `most_each`: per name, such as a principal or an
-    owner."""
+    """Slots for concurrent calls; not thread-safe. `most`: total limit. `most_each`: limit per name, such as
+    a principal or an owner."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most = most
@@ -42,12 +43,12 @@ class CallSlots:
         return self._all >= self._most
 
     def full_for(self, names: frozenset[str]) -> str:
-        """Return one of the names that has reached its limit; empty if none has."""
+        """Return one of the names that has reached its limit; empty if no name has."""
         return next((name for name in sorted(names) if self._each[name] >= self._most_each), "")
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Occupy a slot that counts against all these names."""
+        """Occupy a slot that counts against the limits of all these names."""
         self._all += 1
         self._each.update(names)
         try:
@@ -60,11 +61,13 @@ class CallSlots:
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""Deadline for a cluster to respond, and time for which its failure answers further requests."""
+"""Deadline for a response of a cluster. After a failure, further requests to the cluster fail at once for the
+same time."""
 
 
 class ClusterInUse(Exception):
-    """Another request to the cluster is in progress. `ended` completes with it."""
+    """Raised while another request to the cluster is in progress. `ended` completes when that request
+    ends."""
 
     def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
         super().__init__(cluster)
@@ -73,8 +76,8 @@ class ClusterInUse(Exception):
 
 
 class ClusterTurns:
-    """Serializes requests per cluster. Thread-safe and non-blocking: after `ClusterInUse`, `SlowCalls` waits
-    without occupying a slot or a thread. `monotonic` returns seconds."""
+    """Serializes requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
+    `SlowCalls` waits without occupying a slot or a thread. `monotonic` returns monotonic seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -84,8 +87,8 @@ class ClusterTurns:
 
     def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
         """Return the result of `question`, which queries this cluster. Raises the errors of `question`,
-        ClusterInUse while another one is in progress, and Unreachable for `ANSWER_SECONDS` after one
-        failed."""
+        ClusterInUse while another request is in progress, and Unreachable for `ANSWER_SECONDS` after a
+        request has failed."""
         ended = self._begin(cluster)
         try:
             return question()
@@ -97,8 +100,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Remember the error for later requests, and return it in the form in which they receive it:
-        time-outs are converted, so that the status is always 503."""
+        """Keep the error for later requests, and return it in the form that they receive. Time-outs are
+        converted, so that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -138,8 +141,8 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Executes slow calls. Used by the event loop's thread. `most_each`: limit per principal and per owner.
-    `wait_seconds`: time to wait for a cluster in use by other calls."""
+    """Executes slow calls. Used on the event loop's thread. `most_each`: limit per principal and per owner.
+    `wait_seconds`: time to wait for a cluster that other calls use."""
 
     def __init__(self, most_each: int = MOST_AT_ONCE, wait_seconds: float = ANSWER_SECONDS) -> None:
         self._wait_seconds = wait_seconds
@@ -148,15 +151,17 @@ class SlowCalls:
         self._callers: frozenset[str] = frozenset()
 
     def of(self, callers: frozenset[str]) -> SlowCalls:
-        """Return the same limits for one caller. `callers`: names whose limits its calls count against."""
+        """Return an object with the same limits for one caller. `callers`: names against whose limits the
+        caller's calls count."""
         mine = copy.copy(self)
         mine._callers = callers  # noqa: SLF001 - its own copy
         return mine
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if this caller has too many. A call that needs a cluster in use by
-        another call is repeated when that call ends; until then it occupies no slot and no thread."""
+        calls are in progress, TooOften if too many of them are this caller's. A call that needs a cluster
+        that another call uses is repeated when the other call ends. While it waits, it occupies no slot and
+        no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:
@@ -182,6 +187,6 @@ class SlowCalls:
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Wait for the other call. Raises Busy after `seconds`."""
+    """Wait until the other call has ended. Raises Busy after `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

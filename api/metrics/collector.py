@@ -37,7 +37,7 @@ _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name ==
 
 class InstanceCollector(Collector):
     """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
-    limit the number of partitions with their own series."""
+    limit the number of partitions that have their own series."""
 
     def __init__(
         self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
@@ -59,7 +59,9 @@ class InstanceCollector(Collector):
         yield _gauge(
             "headrace_plan_epoch", "epoch of the plan that the instance follows", float(status.epoch)
         )
-        parts = GaugeMetricFamily("headrace_part_healthy", "1 if the part is well", labels=["part"])
+        parts = GaugeMetricFamily(
+            "headrace_part_healthy", "1 if the part of the instance is healthy", labels=["part"]
+        )
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
@@ -112,7 +114,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
-    """Yield the states of loads, and the time of the latest measurement if there is one."""
+    """Yield the states of loads, and the time of the latest measurement if known."""
     states = GaugeMetricFamily(
         "headrace_loads",
         "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
@@ -138,10 +140,14 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ("headrace_tasks_required", "tasks required by capacity", lambda one: one.required_tasks),
         (
             "headrace_tasks_lower_bound",
-            "lower bound on the tasks of any plan that fits",
+            "lower bound on the number of tasks of any feasible plan",
             lambda one: one.task_lower_bound,
         ),
-        ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
+        (
+            "headrace_tasks_overloaded",
+            "tasks whose load exceeds the usable capacity",
+            lambda one: one.overloaded,
+        ),
         (
             "headrace_offending_partitions",
             "partitions whose load alone exceeds the usable capacity of a task",
@@ -154,11 +160,15 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ),
         (
             "headrace_partitions_behind",
-            "partitions that were behind when planned, so that their load is a lower bound",
+            "partitions that were late when planned, so that their load is a lower bound",
             lambda one: one.lower_bounds,
         ),
-        ("headrace_moves_left", "moves postponed by the budget of one plan", lambda one: one.moves_left),
-        ("headrace_searches_cut_short", "searches that reached their time limit", lambda one: one.cut_short),
+        ("headrace_moves_left", "moves postponed because one plan has a budget", lambda one: one.moves_left),
+        (
+            "headrace_searches_cut_short",
+            "searches of the planner that reached their time limit",
+            lambda one: one.cut_short,
+        ),
     )
     for name, text, value in numbers:
         family = GaugeMetricFamily(name, f"{text}; reported by the leader", labels=["datastream"])
@@ -168,7 +178,8 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:
-    """Return one series per data plane of the workers: two only while workers of two builds are running."""
+    """Return one series per data plane of the workers. There are two series only while workers of two builds
+    are running."""
     family = GaugeMetricFamily(
         "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
     )
@@ -180,7 +191,7 @@ def _build_info(release: str, data_planes: Collection[str]) -> Metric:
 def _drops(drops: Mapping[str, Drops]) -> Metric:
     family = CounterMetricFamily(
         "headrace_dropped_records",
-        "records for the metrics and events topics that were not delivered",
+        "records for the metrics topic and the events topic that were dropped",
         labels=["kind"],
     )
     for kind, one in drops.items():
@@ -202,7 +213,7 @@ def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
 def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
     skew = GaugeMetricFamily(
         "headrace_clock_skew_seconds",
-        "seconds by which the broker clock with the largest skew is ahead of ours, from its append times;"
+        "seconds by which the broker clock with the largest skew is ahead of this host, from append times;"
         " no sample while unknown",
         labels=["cluster"],
     )
@@ -241,11 +252,11 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         count.add_metric([group, phase], number)
     yield count
     held = GaugeMetricFamily(
-        "headrace_held_back_lanes", "copying lanes that a quota throttles", labels=["datastream"]
+        "headrace_held_back_lanes", "lanes that copy and are throttled by a quota", labels=["datastream"]
     )
     rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
     records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
-    lag = GaugeMetricFamily("headrace_lag_records", "records behind the source", labels=["datastream"])
+    lag = GaugeMetricFamily("headrace_lag_records", "records that wait at the source", labels=["datastream"])
     age = GaugeMetricFamily(
         "headrace_lag_seconds", "age of the oldest record not copied yet", labels=["datastream"]
     )
@@ -268,7 +279,8 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 
 def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Combine the known numbers; None if the result is 0 and some numbers are unknown."""
+    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
+    unknown."""
     known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
@@ -293,8 +305,9 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histogram by datastream, so that percentiles cover all its records here. The sum of
-    batch latencies replaces the sum of record latencies, which is not measured."""
+    """Return the latency histogram by datastream, so that percentiles cover all records of the datastream
+    that this instance copies. The histogram's sum is that of batch latencies, because the sum of record
+    latencies is not measured."""
     family = HistogramMetricFamily(
         "headrace_latency_seconds",
         "from a record's timestamp, or its arrival at the source if the timestamp is wrong, to its"
@@ -315,8 +328,8 @@ _HOUR_SECONDS: Final = 3_600
 
 
 class AdviceCollector(Collector):
-    """Series of the current advice, omitted if unknown rather than 0. `current`: advice of this instance,
-    None if it does not lead."""
+    """Series of the current sizing advice. Unknown values are omitted, not 0. `current`: function that
+    returns the advice of this instance, None if the instance does not lead."""
 
     def __init__(self, current: Callable[[], Advice | None]) -> None:
         self._current = current
@@ -336,7 +349,7 @@ class AdviceCollector(Collector):
 
 
 def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value by name."""
+    """Return help text and value by metric name."""
     peak = found.peak if found is not None else None
     return {
         "required_tasks": ("tasks needed by the service now", found.required_tasks if found else None),
@@ -374,29 +387,31 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
 
 
 def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value of the need in a past period, named `span`."""
+    """Return help text and value of the metrics about the need in a past period. `span`: name of the
+    period."""
     return {
         f"past_{span}_known_seconds": (
             f"seconds of the last {span} with known loads of all datastreams",
             need.hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_task_seconds": (
-            "task-seconds of the current number of tasks over that time",
+            f"task-seconds with the current number of tasks, in the known hours of the last {span}",
             need.task_hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_peak_task_seconds": (
-            "task-seconds of the need of the busiest hour over that time",
+            f"task-seconds with the tasks of the busiest hour, in the known hours of the last {span}",
             need.peak_task_hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_needed_task_seconds": (
-            "task-seconds needed over that time, for each hour by its mean load",
+            f"task-seconds with the tasks that each hour needed, in the known hours of the last {span}",
             need.needed_task_hours * _HOUR_SECONDS if need else None,
         ),
     }
 
 
 class CertificateCollector(Collector):
-    """Validity of the files as they are at a scrape: they may be replaced at any time."""
+    """Validity of the certificate files, read at each scrape because the files may be replaced at any
+    time."""
 
     def __init__(self, certificates: Callable[[], Iterable[CertificateValidity]], clock: Clock) -> None:
         self._certificates = certificates

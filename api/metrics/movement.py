@@ -1,16 +1,20 @@
-"""States of partitions, time to catch up and time to loss as Prometheus metrics, and uncopied partitions."""
+"""States of partitions, time to catch up and time to loss as Prometheus metrics, uncopied partitions, and
+consumer groups that follow."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
+from mirror.jobs.groups.status import Statuses
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.ports import Clock
 from monitor.lane_verdicts import judged, judged_uncopied
 from monitor.movement.states import LaneJudgement, MovementState
 
@@ -48,7 +52,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     )
     yield _by_group(
         "headrace_losing_backlog_ratio",
-        "uncopied share of the source's retained records, maximum of the partitions that lose data",
+        "uncopied share of the records that the source retains: maximum over the partitions that lose data",
         shares,
     )
     yield _by_group(
@@ -78,8 +82,8 @@ def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[Gro
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """Yield metrics of uncopied partitions: only the leader reports those paused by users, without a task, or
-    excluded by rules; each instance reports its lanes that paused themselves."""
+    """Yield metrics of uncopied partitions. Only the leader reports partitions that users have paused, that
+    have no task, or that rules exclude. Each instance reports its own lanes that have paused themselves."""
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
         one: {} for one in UncopiedState
     }
@@ -122,8 +126,8 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
 
 
 def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
-    """Yield metrics of datastreams whose uncopied partitions all have known positions: a partial sum would
-    mislead."""
+    """Yield metrics of datastreams for which the positions of all uncopied partitions are known, because a
+    partial sum would mislead."""
     lag = GaugeMetricFamily(
         "headrace_uncopied_lag_records",
         "records waiting at the source in uncopied partitions; reported by the leader",
@@ -131,7 +135,7 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
     )
     retained = GaugeMetricFamily(
         "headrace_uncopied_retained_records",
-        "records that retention can still delete before it reaches an uncopied one, minimum of the"
+        "copied records that retention will delete before it reaches an uncopied record: minimum over the"
         " partitions; reported by the leader",
         labels=["datastream"],
     )
@@ -153,3 +157,41 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
             if len(known) == len(numbers):
                 family.add_metric([name], combine(known))
     yield from (lag, retained, lost)
+
+
+class GroupCollector(Collector):
+    """Series of the consumer groups that follow. `current`: statuses of this instance, none if it does not
+    lead."""
+
+    def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
+        self._current = current
+        self._clock = clock
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe no metrics before a scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        groups = GaugeMetricFamily(
+            "headrace_consumer_groups",
+            "consumer groups with positions in topics of the datastream; reported by the leader",
+            labels=("datastream",),
+        )
+        hindered = GaugeMetricFamily(
+            "headrace_consumer_groups_hindered",
+            "consumer groups that do not follow to the destination, by reason; reported by the leader",
+            labels=("datastream", "reason"),
+        )
+        ages = GaugeMetricFamily(
+            "headrace_consumer_groups_age_seconds",
+            "time since the last synchronisation of all groups; reported by the leader",
+            labels=("datastream",),
+        )
+        for name, status in sorted(self._current().items()):
+            groups.add_metric([name], status.groups)
+            for reason, count in sorted(status.reasons.items()):
+                hindered.add_metric([name, reason], count)
+            if status.round_ms is not None:
+                ages.add_metric([name], max(self._clock.now_ms() - status.round_ms, 0) / 1_000)
+        yield from (groups, hindered, ages)

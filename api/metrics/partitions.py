@@ -1,4 +1,4 @@
-"""Series by partition or topic: of all, or of the most important ones."""
+"""Series by partition or topic, for all partitions or for the most important ones."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class MetricSettings(Settings):
     every_partition: bool = False
     """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """Number of partitions with their own series otherwise: this many with the oldest waiting record, and
-    this many with the most bytes."""
+    """Without `every_partition`, the number of partitions that have their own series: this many with the
+    oldest waiting records, and this many with the highest copy rate."""
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:
-    """Yield metrics by partition; unknown values have no series. The number of partitions without series
-    shows that a sum over an incomplete list is incomplete."""
+    """Yield metrics by partition; unknown values have no series. Also yields the number of partitions without
+    series, which shows whether a sum over the series is complete."""
     chosen = tuple(lanes) if settings.every_partition else _foremost(lanes, settings.top_partitions)
     for name, text, value in _NUMBERS:
         family = GaugeMetricFamily(name, text, labels=_LABELS)
@@ -75,12 +75,12 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
 
 
 def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> Metric:
-    """Return the largest offset of each topic with wrong timestamps, limited to the topics with the largest
-    ones."""
+    """Return the largest clock error of each topic with wrong timestamps, only for the topics with the
+    largest errors."""
     family = GaugeMetricFamily(
         "headrace_timestamp_offset_seconds",
         "seconds by which timestamps of the topic are ahead of the arrival of its records at the source,"
-        " negative if they are behind; no sample if they are right or unknown",
+        " negative if they are behind; no sample if they are correct or unknown",
         labels=["datastream", "topic"],
     )
     worst: dict[tuple[str, str], float] = {}

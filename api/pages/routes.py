@@ -1,4 +1,5 @@
-"""/, /ui/…: the pages, for browsers. They are public; their data comes from /v1 with the user's rights."""
+"""Routes / and /ui/…: the pages for browsers. The files are public; their data comes from /v1 with the user's
+rights."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
-"""`no-cache`: browsers revalidate the files on each load, so that an upgrade is visible at once."""
+"""Response headers. `no-cache` makes browsers revalidate the files on each load, so that an upgrade is
+visible at once."""
 
 
 @router.get("/")
@@ -91,7 +93,7 @@ async def without_slash() -> Response:
 
 @router.get("/ui/{path:path}")
 async def file(path: str, request: Request) -> Response:
-    """Return one file; without a name, the first page. Raises NotFound."""
+    """Return one file; without a path, return the first page. Raises NotFound."""
     found = page_files().get(path or INDEX)
     if found is None:
         raise NotFound(f"unknown file {shown(path)}", advice="the first page is /ui/")

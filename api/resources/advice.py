@@ -22,38 +22,38 @@ class HourNeedAnswer(HourNeed, RecordAnswer):
 
 @dataclass(frozen=True)
 class GroupNeedAnswer(GroupNeed, RecordAnswer):
-    """Need of one group of datastreams. `tasks`: number in force. `now`: needed by the current load, null if
-    unknown. `coming`: need by hour, empty without a forecast; `why` names the missing input. `tried`,
-    `covered`, `error`: accuracy of past forecasts: their number, the fraction whose upper bound was not
-    exceeded, and the median relative error of their median."""
+    """Need of one group of datastreams. `tasks`: current number of tasks. `now`: number of tasks that the
+    current load needs; null if unknown. `coming`: need by hour; empty without a forecast, and then `why`
+    names the missing data. `tried`, `covered`, `error`: accuracy of past forecasts: their number, the
+    fraction whose upper bound was not exceeded, and the median relative error of their median."""
 
     coming: tuple[HourNeedAnswer, ...] = ()
 
 
 @dataclass(frozen=True)
 class HoursAnswer(Hours, RecordAnswer):
-    """Sums over the `hours` of the forecast: current size kept for all hours, and need. The difference is the
-    possible saving, or the shortage."""
+    """Sums over the `hours` of the forecast: with the current number of tasks and instances in all hours, and
+    with the needed number in each hour. The difference is the possible saving, or the shortage."""
 
 
 @dataclass(frozen=True)
 class PastNeedAnswer(PastNeed, RecordAnswer):
     """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
-    current number of tasks; `peak_task_hours`: with the number that the busiest hour needed;
-    `needed_task_hours`: with the number that each hour needed by its mean load. The differences to the last
-    are the most that hourly sizing can save, even if limits forbid it."""
+    current number of tasks. `peak_task_hours`: with the number of tasks that the busiest hour needed.
+    `needed_task_hours`: with the number that each hour needed for its mean load, regardless of limits; no
+    hourly sizing can need fewer."""
 
 
 class AdviceAnswer(BaseModel):
     """Sizing advice of the leader.
 
-    `required_tasks`, `required_instances`: need now and in the near future; they rise immediately and fall
-    with a delay. Null if the need of a datastream is unknown, which `why` names; `tasks_at_least`,
-    `instances_at_least`: need of the other datastreams. `rises`: first hour that needs more; `peak`: hour
-    with the greatest need; `peak_instances`: instances it needs. `lower_since_ms`: time since which fewer
-    tasks would suffice, `lower_tasks`: their number. `past_day`, `past_week`: the last 24 and 168 full hours,
-    null if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: null if the leader
-    has not computed it yet.
+    `required_tasks`, `required_instances`: need now and in the near future. They rise immediately and fall
+    with a delay. They are null if the need of a datastream, which `why` names, is unknown. `tasks_at_least`,
+    `instances_at_least`: need of the datastreams whose need is known. `rises`: first hour that needs more.
+    `peak`: hour with the greatest need; `peak_instances`: instances that it needs. `lower_since_ms`: time
+    since which fewer tasks have been sufficient; `lower_tasks`: their number. `past_day`, `past_week`: the
+    last 24 and 168 full hours, null if all hours are unknown. `tasks_per_instance`: configured value.
+    `computed_ms`: null if the leader has not computed it yet.
     """
 
     computed_ms: int | None
@@ -78,7 +78,8 @@ class AdviceAnswer(BaseModel):
 
     @classmethod
     def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
-        """Return the JSON form; None: not computed yet. The sentence includes the age."""
+        """Return the JSON form. `found` None means that the leader has not computed advice yet. The sentence
+        includes the age of the advice."""
         if found is None:
             why = "the leader has not computed it yet"
             return cls(

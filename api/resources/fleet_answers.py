@@ -1,4 +1,4 @@
-"""Queries between instances: not for clients, and not in the OpenAPI document."""
+"""Queries between instances. They are not for clients, and not in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ SUBJECTS: Final[Mapping[str, Callable[[Services, Mapping[str, str]], Any]]] = {
 DOCUMENTS: Final[Mapping[str, Callable[[Services, Any], Any]]] = {DRY_RUN: told_dry_run}
 """Subjects whose query is a document."""
 _SLOW: Final = frozenset({DIAGNOSTICS})
-"""Subjects that take as long as a slow call, besides those with a document."""
+"""Subjects that are executed as slow calls, in addition to those in `DOCUMENTS`."""
 
 
 class _Exchange:
-    """One verified query. `nonce`: of its signature, which the response repeats."""
+    """One verified query. `nonce`: nonce in the signature of the query, which the signature of the response
+    covers."""
 
     def __init__(self, credentials: FleetCredentials, me: InstanceName, nonce: str) -> None:
         self._credentials = credentials
@@ -93,7 +94,7 @@ async def answer_question(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return this instance's own view of a subject."""
+    """Return this instance's data about a subject."""
     exchange = await _verified(subject, SUBJECTS, credentials, services.status.name, request)
 
     def answer() -> Response:
@@ -110,14 +111,14 @@ async def compute(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return this instance's response to a document, whose digest is part of the signed query."""
+    """Return this instance's response to a document. The signed query contains the digest of the document."""
     exchange = await _verified(subject, DOCUMENTS, credentials, services.status.name, request)
     body = await _signed_body(request, services.limits.body_seconds)
     return await slow_calls.run(lambda: exchange.answer(DOCUMENTS[subject](services, parsed(body))))
 
 
 async def _signed_body(request: Request, seconds: float) -> bytes:
-    """Return the body if it is the signed one. Raises BodyTooLate, BodyTooLarge, InvalidRequest."""
+    """Return the body if it matches the signed digest. Raises BodyTooLate, BodyTooLarge, InvalidRequest."""
     body = await received(request.receive, seconds, MOST_BYTES, "the document of the query")
     if body is None:
         raise ClientDisconnect

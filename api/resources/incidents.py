@@ -28,8 +28,8 @@ class TimelineAnswer(TimelineEntry, RecordAnswer):
     """Entry in the timeline of an incident."""
 
     DESCRIPTIONS: ClassVar = {
-        "time_ms": "Time of the last occurrence.",
-        "text": "Observation, action or decision with its figures, number of occurrences, and first time.",
+        "time_ms": "Time of the last occurrence of the entry (epoch ms).",
+        "text": "Observation, action or decision, with figures, number of occurrences, and first time.",
         "times": "Number of occurrences.",
         "first_ms": "Time of the first occurrence, if there was more than one.",
     }
@@ -42,8 +42,8 @@ class BudgetCostAnswer(BudgetCost, RecordAnswer):
     """Remaining error budget of one objective, as fractions of the budget; null if unknown."""
 
     DESCRIPTIONS: ClassVar = {
-        "before": "When the incident was detected.",
-        "now": "At the last evaluation of the incident.",
+        "before": "Remaining budget when the incident was detected.",
+        "now": "Remaining budget at the last evaluation of the incident.",
         "spent": "Fraction of the budget that the incident has cost.",
     }
 
@@ -70,12 +70,10 @@ class GainAnswer(RebalanceGain, RecordAnswer):
 
     DESCRIPTIONS: ClassVar = {
         "acted_ms": "Time at which the rebalance was requested.",
-        "left": (
-            "Expected remaining duration of the breach without it, from earlier breaches without a rebalance."
-        ),
-        "predicted": "Predicted reduction of that duration.",
-        "lasted": "Actual remaining duration of the breach; null while it continues.",
-        "saved": "`left` minus `lasted`; negative: the breach lasted longer than expected.",
+        "left": ("Expected remaining duration of the breach without the rebalance, from earlier breaches."),
+        "predicted": "Predicted reduction of the remaining duration.",
+        "lasted": "Actual remaining duration of the breach; null while the breach continues.",
+        "saved": "`left` minus `lasted`; negative if the breach lasted longer than expected.",
     }
 
     saved: float | None = None
@@ -83,29 +81,29 @@ class GainAnswer(RebalanceGain, RecordAnswer):
 
 @dataclass(frozen=True)
 class IncidentAnswer(IncidentRecord, RecordAnswer):
-    """Incident of a datastream, from start to end: records were later than an objective, were not copied, or
-    were about to be lost."""
+    """Incident of a datastream, from start to end: records were later than an objective allows, were not
+    copied, or were about to be lost."""
 
     DESCRIPTIONS: ClassVar = {
         "cluster": "Source cluster.",
-        "closed_ms": "Null while the incident is open.",
-        "worst_ms": "Highest value of the objective's percentile; null if nothing arrived.",
+        "closed_ms": "Time at which the incident was closed (epoch ms); null while it is open.",
+        "worst_ms": "Highest value of the objective's percentile in ms; null if no record arrived.",
         "left_out": "Number of entries dropped from the middle of a long timeline.",
         "is_late": "True if an objective is missed now; for a closed incident, if one was missed at the end.",
-        "matters": "Other problems, by alert names.",
-        "cause": "Cause of most bad seconds; empty: not diagnosed.",
+        "matters": "Names of alerts about other problems of the datastream.",
+        "cause": "Cause of most of the bad seconds; empty if not diagnosed.",
         "evidence": "Figures behind the cause, by name.",
-        "bad_seconds": "Seconds of the incident with a problem.",
-        "unknown_seconds": "Seconds of the incident without measurements.",
-        "judged_ms": "Time up to which these seconds are counted.",
+        "bad_seconds": "Number of seconds of the incident in which there was a problem.",
+        "unknown_seconds": "Number of seconds of the incident for which measurements are missing.",
+        "judged_ms": "Time up to which seconds are counted (epoch ms).",
         "costs": "Cost in error budgets.",
-        "gain": "Null if no rebalance was requested.",
+        "gain": "Gain of the first rebalance; null if no rebalance was requested.",
         "deliveries": (
             "Cost in records for each objective, counted half a minute after the end; null: unknown or not "
             "counted yet."
         ),
         "causes": "Bad seconds by cause.",
-        "closing_ms": "Time at which a recovered incident closes unless it relapses; null: not recovered.",
+        "closing_ms": "Time at which a recovered incident closes if the problem stays away; else null.",
     }
 
     timeline: tuple[TimelineAnswer, ...] = ()
@@ -129,12 +127,13 @@ async def incidents(
     services: ServicesDep,
     datastream: Annotated[str | None, Query(description="only incidents of this datastream")] = None,
     is_open: Annotated[
-        bool | None, Query(alias="open", description="true: only open incidents; false: only closed ones")
+        bool | None,
+        Query(alias="open", description="true: only open incidents; false: only closed incidents"),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
-    """List incidents of the monitor, newest first, from its topic; at most seconds old. Empty if no monitor
-    has run."""
+    """List the incidents that the monitor has stored in its topic, newest first. The list is at most a few
+    seconds old. It is empty if no monitor has run."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
         one

@@ -45,7 +45,7 @@ async def lanes_by_instance(
 
 
 class MovementAnswer(BaseModel):
-    """State of a partition's copying, derived from the movement of its position. Unknown numbers are null."""
+    """State of copying a partition, derived from the movement of its position. Unknown numbers are null."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -58,12 +58,12 @@ class MovementAnswer(BaseModel):
     eta_seconds: float | None
     """Estimated time until the backlog is empty at the current rate."""
     seconds_to_loss: float | None
-    """Estimated time until the source deletes the first record that is not at the destination, if it is not
-    copied before; from retention by time and size, and from the movement of the log's start."""
+    """Estimated time until the source deletes the first record that is not at the destination, if no record
+    is copied until then. Derived from retention by time and size, and from the movement of the log start."""
     loses_data: bool
     """True if the source is expected to delete records before they are copied."""
     hidden_ms: int | None = None
-    """Age of the first record hidden by an open transaction at the source, if no other record waits."""
+    """If only records hidden by an open transaction wait at the source, the age of the first of them."""
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
@@ -102,99 +102,103 @@ class HoldAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     owner: str
-    """task, datastream, source brokers, destination brokers, partitions in danger (the lane yields to
-    them)."""
+    """Where the quota is set: task, datastream, source brokers, destination brokers, or partitions in danger
+    (partitions that would lose records take precedence over this lane)."""
     share: float
     """Fraction of the time for which the quota throttled the lane."""
     broker: int | None
-    """Id of the throttling broker; null: not a broker's quota."""
+    """Id of the throttling broker; null if it is not a quota of a broker."""
 
 
 class UnansweredAnswer(BaseModel):
-    """Seconds for which requests to clusters have been waiting for a response; null: less than a second
-    overdue, or no request is pending."""
+    """Seconds for which responses of clusters are overdue. A value is null if no request is outstanding, or
+    if the response is less than a second overdue."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     fetch_seconds: float | None
-    """Fetch from the source, not counting the time that it may wait for records."""
+    """For the fetch request to the source, without the time for which it may wait for records."""
     produce_seconds: float | None
-    """Produce to the destination: the lane's oldest batch, or the requests before its first batch."""
+    """For the produce request with the lane's oldest batch, or for the requests before its first batch."""
 
 
 class PartitionState(AnswerModel, SharedFields):
-    """Position of a partition's copying. Unknown numbers are null."""
+    """State of copying a partition. Unknown numbers are null."""
 
     by: Literal["person", "itself"] | None = None
-    """Who paused the partition."""
+    """Who paused the partition: `person` for a user, `itself` for the lane."""
     lag_records: int | None
-    """Records at the source that are not at the destination."""
+    """Number of records at the source that are not at the destination."""
     lag_ms: int | None
     """Age of the oldest of these records."""
     position: int | None = None
     """Next source offset to copy: every offset below it is at the destination."""
     source_end: int | None = None
-    """End offset of the source."""
+    """End offset of the source log."""
     bytes_per_second: float | None
     """Current copy rate."""
     timestamp_offset_seconds: float | None = None
-    """Offset of the timestamps from the times at which the source received the records: positive if the
-    clock of a producer is ahead, negative if it is behind or the timestamps are older event times; 0 if right
-    as far as known."""
+    """Difference between the timestamps of records and the times at which the source received the records.
+    Positive if the clock of a producer is ahead; negative if it is behind, or if the timestamps are event
+    times; 0 if no difference is known."""
     movement: MovementAnswer | None = None
     """Movement of the partition's position; null if unknown."""
 
 
 class LaneAnswer(PartitionState):
-    """Lane of an instance or, from the leader, an uncopied partition. Unknown numbers are null."""
+    """A lane or, reported by the leader, a partition that is not copied. Unknown numbers are null."""
 
     instance: str = ""
-    """Instance that reported it."""
+    """Instance that reported the lane."""
     datastream: str
     """Group of the datastream."""
     partition: str
     task: str | None
-    """Null: no task."""
+    """Task of the partition; null if it has no task."""
     worker: int | None
-    """Number of the worker process; -1: no worker may or can copy it now; null: uncopied."""
+    """Number of the worker process; -1 if no worker can copy the partition now; null for a partition that is
+    not copied."""
     phase: str
-    """waiting, starting, copying, paused, stopping; for uncopied partitions: paused, unplaced, left out."""
+    """Phase of the lane: waiting, starting, copying, paused or stopping. For a partition that is not copied:
+    paused, unplaced or left out."""
     reason: str
     """Reason why the lane is not copying; while it copies, the quota that throttles it."""
     requested_by: str | None = None
-    """User who paused it, if given."""
+    """User who paused the partition, if the request named one."""
     since_ms: int | None = None
     """Time of the user's pause (epoch ms)."""
     age_ms: int | None = None
-    """Time since that pause."""
+    """Time since the user's pause."""
     retained_records: int | None = None
-    """For an uncopied partition: records that retention can still delete at the source before it reaches the
-    first uncopied one."""
+    """For a partition that is not copied: number of records at the source that are already copied. Retention
+    deletes these before it reaches the first uncopied record."""
     lost_records: int | None = None
-    """For an uncopied partition: records that retention has deleted before they were copied."""
+    """For a partition that is not copied: number of records that retention has deleted before they were
+    copied."""
     per_second: dict[str, float] | None = None
-    """Rates by column names of mirrorMetrics."""
+    """Rates per second, by column names of the table mirrorMetrics."""
     worker_cpu: float | None = None
-    """Cores used by its worker process, for all of its lanes."""
+    """Number of cores that the worker process uses for all of its lanes."""
     worker_waited: float | None = None
-    """Fraction of the time in which that process was ready to copy but waited for a core."""
+    """Fraction of the time for which the worker process was ready to copy but waited for a core."""
     unanswered: UnansweredAnswer | None = None
-    """Overdue responses at the end of the last interval; null: none."""
+    """Overdue responses at the end of the last interval; null if no response is overdue."""
     held_back: HoldAnswer | None = None
-    """Quota that throttles the lane while it copies; null: none."""
+    """Quota that throttles the lane while it copies; null if no quota does."""
     backlog: str | None = None
-    """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
-    outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
-    if no process was lost in the last three minutes and it has no backlog or was in time since its start."""
+    """Cause of the backlog of a lane that has been late since it started: `creation`, `pause` (by a user),
+    `outage`, `worker` (a worker process was lost), `instance` (an instance lost its session), or `restart`
+    (of an instance, or a move). Null if the lane is or was on time since its start and no process was lost in
+    the last three minutes."""
     backlog_since_ms: int | None = None
-    """Time at which the worker process or the session was lost or, for other origins, at which the lane
-    started to copy (epoch ms)."""
+    """Time (epoch ms) at which the worker process or the session was lost or, for other causes, at which the
+    lane started to copy."""
     lost_instance: str | None = None
-    """Instance that lost its session, if the origin is `instance`."""
+    """Instance that lost its session, if the cause is `instance`."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
-        """Return a lane of this instance at `now` (monotonic seconds)."""
+        """Return the JSON form of a lane of this instance at `now` (monotonic seconds)."""
         rate = state.rate
         lag_records, lag_ms = state.lag
         position, source_end = state.ends
@@ -226,7 +230,7 @@ class LaneAnswer(PartitionState):
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int) -> LaneAnswer:
-        """Return an uncopied partition at `now` (monotonic seconds)."""
+        """Return the JSON form of an uncopied partition at `now` (monotonic seconds)."""
         uncopied = lane.what
         return cls(
             datastream=uncopied.group,
@@ -281,7 +285,7 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group. Instances of former versions ignore it."""
+"""Parameter that limits a query for lanes to one group. Instances of older versions ignore it."""
 _MOST_LANES: Final = 1_000_000
 
 
@@ -297,14 +301,15 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:
-    """Parse the lanes of another instance. Unknown fields are dropped, because it may run a newer version.
-    Raises ValueError, InvalidRequest."""
+    """Parse the lanes of another instance. Unknown fields are dropped, because the instance may run a newer
+    version. Raises ValueError, InvalidRequest."""
     lanes = bounds.sequence("its lanes", value, _MOST_LANES)
     return [LaneAnswer.model_validate(known_fields(LaneAnswer, lane)) for lane in lanes]
 
 
 class LanesNow:
-    """Used by one thread. Blocks until all instances respond, at most for the fleet deadline."""
+    """Queries the lanes of all instances outside of REST requests. Used by one thread; blocks until all
+    instances have responded, at most for the fleet deadline."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -333,8 +338,9 @@ async def lanes(
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """List the lanes of all instances; from the leader, also uncopied partitions. For the responding instance
-    alone it makes no remote calls, not even to ZooKeeper, unless a datastream is given."""
+    """List the lanes of all instances, and the partitions that are not copied, which the leader reports. A
+    request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
+    even to the coordination store."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
     return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))

@@ -24,7 +24,8 @@ class MonitorActAnswer(BaseModel):
 
 
 class ActingAnswer(BaseModel):
-    """Permission of monitors to act, set by operators. `changed_ms` (epoch): null if it was never changed."""
+    """Permission of monitors to act, which operators set. `changed_ms`: time of the last change (epoch ms);
+    null if it was never changed."""
 
     is_on: bool
     reason: str
@@ -33,9 +34,9 @@ class ActingAnswer(BaseModel):
 
 
 class MonitorAnswer(BaseModel):
-    """State of the monitors of the service. `holder`: the active monitor; null: none. `waiting`: datastream
-    of a rebalance requested by a monitor that no plan has answered yet; null: none. `acts`: rebalances of the
-    last day, oldest first."""
+    """State of the monitors of the service. `holder`: the active monitor, null if there is none. `waiting`:
+    datastream for which a monitor has requested a rebalance that is not planned yet, null if there is none.
+    `acts`: rebalances of the last day, oldest first."""
 
     acting: ActingAnswer
     holder: str | None
@@ -60,7 +61,7 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(StrictModel):
-    """Allow or forbid monitors to act. They judge and alert regardless."""
+    """Permission of monitors to act. Monitors judge and alert even without it."""
 
     acting: bool
     reason: str = ""
@@ -75,7 +76,7 @@ class LeaseBody(StrictModel):
 
 class LeaseAnswer(BaseModel):
     """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
-    holds the lease. `monitor`: state to consider before acting."""
+    has the lease. `monitor`: state to consider before acting."""
 
     lease: str
     monitor: MonitorAnswer
@@ -91,15 +92,15 @@ def monitor(services: ServicesDep) -> MonitorAnswer:
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
     """Allow or forbid monitors to request rebalances. Takes effect at once, applies to every instance and
-    survives restarts. Monitors judge and alert regardless."""
+    survives restarts. Monitors judge and alert in both cases."""
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
 
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
-    """Become or remain the active monitor. The lease is available if there is none, or if its holder has not
-    renewed it for 30 seconds or its instance has ended. Monitors call this every turn."""
+    """Become or remain the active monitor. The lease is available if no monitor has it, if its holder has not
+    renewed it for 30 seconds, or if the holder's instance has ended. Monitors call this in every turn."""
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""
@@ -108,7 +109,7 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
 
 @router.delete("/lease", responses=problems(409))
 def release(
-    services: ServicesDep, holder: Annotated[str, Query(description="holder named when the lease was taken")]
+    services: ServicesDep, holder: Annotated[str, Query(description="holder that took the lease")]
 ) -> MonitorAnswer:
     """Release the lease, so that another monitor becomes active at once."""
     services.acting.release(services.control, holder)

@@ -47,14 +47,14 @@ class StateCountAnswer(StateCount, RecordAnswer):
     """Partitions of a datastream in one state."""
 
     DESCRIPTIONS: ClassVar = {
-        "worst": "Partition that has been in this state for longest.",
-        "reason": "Reason of that partition.",
-        "since_ms": "Time since which it has been in this state (epoch ms); null: unknown for all.",
+        "worst": "Partition that has been in this state for the longest time.",
+        "reason": "Reason for the state of the partition in `worst`.",
+        "since_ms": "Time since which `worst` has been in this state (epoch ms); null if unknown.",
         "idle": (
             "Number of these partitions without waiting records and without traffic in the 15 minutes before."
         ),
         "without_process": (
-            "Number of these partitions whose worker process is missing or does not respond."
+            "Number of partitions in this state whose worker process is missing or does not respond."
         ),
     }
 
@@ -66,13 +66,14 @@ class LossAnswer(AnswerModel):
 
     partitions: int
     worst: str
-    """Partition that loses records first."""
+    """Partition that will lose records first."""
     seconds: float
     """Time until the first loss, in seconds."""
     eta_seconds: float | None
     """Time until that partition has caught up, in seconds; null: it does not catch up."""
     share: float | None
-    """Uncopied share of the records retained by the source, maximum of the partitions; null: unknown."""
+    """Largest share, over the partitions, of the source's retained records that are not copied; null:
+    unknown."""
     is_near: bool
     """True if the loss is within four hours, so that an operator must act."""
 
@@ -90,7 +91,7 @@ class DatastreamMovement(AnswerModel):
 
 
 class MovementsAnswer(AnswerModel):
-    """All datastreams by name, including the ones that are OK."""
+    """All datastreams, sorted by name, including datastreams that are OK."""
 
     is_complete: bool
     """True if all instances responded; otherwise the worst partitions may be missing."""
@@ -211,7 +212,8 @@ def put_together(
 
 
 class FleetMovements:
-    """Same outside of REST requests, with a separate event loop; used by one thread at a time."""
+    """Computes the movements of all datastreams outside of REST requests, with a separate event loop. Used by
+    one thread at a time."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -235,8 +237,8 @@ class FleetMovements:
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """Summarize partitions that are not OK, by datastream: counts by state, the worst ones, and those about
-    to lose records. `/v1/datastreams/{name}/lag` lists them."""
+    """Summarize, by datastream, the partitions that are not OK: the number by state, the worst partitions,
+    and those about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))

@@ -27,10 +27,10 @@ class OperationAnswer(Operation, RecordAnswer):
             "plan in force implements it, or no longer contains the stopped or deleted datastream; "
             "`failed`: it was not carried out."
         ),
-        "requested_by": "Requester, empty if not given.",
-        "created_ms": "Time of the request; null: not recorded.",
-        "finished_ms": "Time at which it finished; null: not finished, or not recorded.",
-        "sentence": "Progress, result, or reason of the failure.",
+        "requested_by": "Requester; empty if the request named none.",
+        "created_ms": "Time of the request (epoch ms); null if not recorded.",
+        "finished_ms": "Time at which the operation finished (epoch ms); null if it has not, or is unknown.",
+        "sentence": "Progress or result, or reason of a failure.",
         "plan_epoch": (
             "Epoch of the plan that implements the request, once done; null for a stop and a deletion."
         ),
@@ -41,7 +41,7 @@ class OperationAnswer(Operation, RecordAnswer):
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:
-    """Return a started operation; the Location header names its URL."""
+    """Return a started operation; the Location header contains its URL."""
     response.headers["Location"] = f"/v1/operations/{operation.id}"
     return OperationAnswer.of(operation)
 
@@ -49,7 +49,7 @@ def located(operation: Operation, response: Response) -> OperationAnswer:
 @router.get("")
 def list_all(
     reads: ReadsDep,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="number of newest operations")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of operations")] = 100,
     datastream: Annotated[
         str | None, Query(description="only operations of this datastream or its group")
     ] = None,
@@ -65,6 +65,6 @@ def get(
     operation: Annotated[str, Path(description="id, as in the Location header")],
     reads: ReadsDep,
 ) -> OperationAnswer:
-    """Return the state of an operation; any instance responds, under any leader. Results are kept for a day;
-    after that, and for unknown ids, 404."""
+    """Return the state of an operation. Any instance responds, even after a change of the leader. Results are
+    kept for a day; afterwards, and for unknown ids, the response is 404."""
     return OperationAnswer.of(reads.operation(operation))

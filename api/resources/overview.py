@@ -1,4 +1,5 @@
-"""/v1/overview: data of the first page, open to any client. Sums instead of partitions keep it small.
+"""/v1/overview: data of the first web page, also for other clients. It contains sums instead of partitions,
+to stay small.
 
 The queried instance combines the sums of all instances with the definitions, the plan, the last planning and
 open incidents. Unknown numbers are null.
@@ -44,24 +45,25 @@ class OpenIncidentAnswer(AnswerModel):
     id: str
     opened_ms: int
     cause: str
-    """Cause of most bad seconds; empty: not diagnosed."""
+    """Cause of most of the incident's bad seconds; empty if not diagnosed."""
     is_late: bool
-    """True if an objective is missed now, or was missed until it recovered."""
+    """True if an objective is missed now or, for a recovered incident, was missed."""
     closing_ms: int | None
-    """Time at which a recovered incident closes unless it relapses; null: not recovered."""
+    """Time at which a recovered incident will close unless the problem returns; null if it has not
+    recovered."""
 
 
 class LatencyAnswer(AnswerModel):
-    """Latency of the last seconds' batches by stage, in ms of an average batch."""
+    """Average latency of a batch in the last seconds, by stage, in ms."""
 
     source: float
-    """At the source, until fetched."""
+    """Time at the source until fetched."""
     fetch: float
-    """In transfer from the source."""
+    """Time in transfer from the source."""
     queue: float
-    """In the worker's queue."""
+    """Time in the worker's queue."""
     produce: float
-    """Until acknowledged by the destination."""
+    """Time from sending until acknowledged by the destination."""
 
 
 class DatastreamGlance(AnswerModel):
@@ -76,75 +78,76 @@ class DatastreamGlance(AnswerModel):
     source: str
     destination: str
     problem: str
-    """Reason why it is excluded from planning, or a remark; empty: none."""
+    """Reason why the datastream is excluded from planning, or a remark; empty if there is no problem."""
     is_set_aside: bool
     halt: str
-    """Reason given for pausing or stopping the whole datastream; empty: not paused or stopped, or no reason
-    given."""
+    """Reason given for pausing or stopping the whole datastream; empty if it is not paused or stopped, or if
+    no reason was given."""
     objective_ms: int | None
-    """Strictest objective; null: none."""
+    """Strictest latency objective; null if there is none."""
     percentile: float | None
     budget_left: float | None
-    """Smallest remaining fraction of an error budget in its latest incident."""
+    """Smallest remaining fraction of an error budget, from the latest incident of the datastream."""
     budget_as_of_ms: int | None
-    """Time of that value (epoch ms)."""
+    """Time of `budget_left` (epoch ms)."""
     tasks: int
     required_tasks: int | None
     """Number of tasks required by capacity in the last planning, at `planned_ms`."""
     hot: int | None
     """Number of partitions whose load alone is at least half of the usable capacity of a task, by current
-    loads; null: all loads are unknown, or the leader did not respond."""
+    loads; null if all loads are unknown or the leader did not respond."""
     offending: int | None
     """Number of partitions whose load alone exceeds the usable capacity of a task, in the last planning."""
     unplaced: int | None
     """Number of partitions without a task."""
     overloaded: int | None
-    """Number of tasks above usable capacity."""
+    """Number of tasks whose load exceeds the usable capacity."""
     planned_ms: int | None
     """Time of the last planning (epoch ms); null: never planned."""
     fullest_bytes_per_second: float | None
     """Load of the fullest task in the last planning."""
     usable_bytes_per_second: int | None
-    """Usable capacity of one of its tasks in the last planning; null: placement is not by load."""
+    """Usable capacity of one task in the last planning; null if placement is not by load."""
     partitions: int
     """Number of partitions, copied or not, reported by the instances that responded."""
     not_copied: int
-    """Number of these partitions that are not copied."""
+    """Number of partitions that are not copied, among `partitions`."""
     bytes_per_second: float | None
-    """Current copy rate; null unless known for every lane."""
+    """Current copy rate; null if it is unknown for a lane."""
     lag_records: int | None
-    """Waiting records; null unless known for every partition."""
+    """Number of waiting records; null if it is unknown for a partition."""
     oldest_ms: int | None
-    """Age of the oldest waiting record; null unless known for every partition."""
+    """Age of the oldest waiting record; null if it is unknown for a partition."""
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
     counted_ms: int | None
-    """The same without partitions whose oldest record counts against no objective, because it is from before
-    the creation or restart of the datastream, or of a pause."""
+    """Age of the oldest waiting record, without partitions whose oldest record does not count against
+    objectives, because it was produced before the creation or restart of the datastream, or during a
+    pause."""
     latency: LatencyAnswer | None
-    """Null if nothing is being copied."""
+    """Latency by stage; null if nothing is being copied."""
     states: dict[str, int]
     """Number of partitions that are not OK, by state."""
     worst: str
-    """Reason of the partition that has been not OK for longest; empty: none."""
+    """Reason of the partition that has been not OK for the longest time; empty if all are OK."""
     loses_data_in_seconds: float | None
-    """Time until the source deletes an uncopied record, in seconds; null: no loss predicted within four
+    """Time until the source deletes an uncopied record, in seconds; null if no loss is predicted within four
     hours."""
     incident: OpenIncidentAnswer | None
 
 
 class OverviewAnswer(AnswerModel):
-    """Overview of all datastreams by name, and the instances that responded."""
+    """Overview of all datastreams, sorted by name, and the instances that did not respond."""
 
     instances: int
     silent_instances: list[str]
-    """Instances that did not respond: their lanes are missing in the sums."""
+    """Instances that did not respond. Their lanes are missing in the sums."""
     is_complete: bool
     """True if all instances, including a leader, responded."""
     knows_incidents: bool
-    """True if incidents could be read."""
+    """True if the incidents of the monitor could be read."""
     epoch: int
-    """Epoch of the plan in force."""
+    """Epoch of the current plan."""
     datastreams: list[DatastreamGlance]
 
 
@@ -154,9 +157,9 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class OverviewData:
-    """Data of one overview. `is_complete`: all instances reported their sums. `usable`: usable capacity of a
-    task in bytes per second unless the planning recorded it; None: placement is not by load. `heat`: hot
-    partitions by group and topic; None: the leader did not respond."""
+    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: usable capacity
+    of a task in bytes per second, for groups whose planning has not recorded it; None if placement is not by
+    load. `heat`: number of hot partitions by group and topic; None if the leader did not respond."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -192,7 +195,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Return the sum over the topics of its group that belong to the datastream."""
+    """Return the sum over those topics of a group that belong to the datastream."""
     total = TopicSums(datastream.group, "")
     for topic in topics:
         if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
@@ -307,7 +310,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a definition that this instance could never read."""
+    """Return the overview of a definition that this instance has never been able to read."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,
@@ -376,8 +379,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts it, because it is most of the first page's data.
-    `response`: carries the headers of the reads."""
+    """Return the response, compressed if the client accepts that, because it is most of the first page's
+    data. `response`: source of the headers that the reads have set."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -385,7 +388,8 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """Return the incidents, or None if they cannot be read now; the other parts do not depend on them."""
+    """Return the incidents, or None if they cannot be read now; the rest of the overview does not depend on
+    them."""
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

@@ -1,4 +1,4 @@
-"""Plans in force and plans to review: their tasks, moves and reasons on /v1."""
+"""The current plan and proposed plans on /v1: their tasks, moves and reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LoadsFrom = Literal["leader", "stored"]
 
 
 class TaskAnswer(BaseModel):
-    """Task; `partitions` as `topic-number`, sorted."""
+    """A task. `partitions` are sorted and have the form `topic-number`."""
 
     task: str
     datastream: str
@@ -43,18 +43,18 @@ class CapacityAnswer(CapacityInUse, RecordAnswer):
             "measured on the instances; the value of the settings until a capacity is learned."
         ),
         "bytes_per_second": "Capacity of one task.",
-        "messages_per_second": "Capacity of one task; null: only bytes count.",
+        "messages_per_second": "Capacity of one task; null if only bytes count.",
         "utilisation_percent": "Share of the capacity that placement fills.",
         "why": "Explanation of the capacity.",
-        "learned_bytes_per_second": "Rate that one core was measured to copy; null: nothing learned yet.",
+        "learned_bytes_per_second": "Measured rate at which one core copies; null if not learned yet.",
         "low": "Learned rate minus twice its standard error, in bytes per second.",
         "high": "Learned rate plus twice its standard error, in bytes per second.",
         "learned_messages_per_second": "Message rate that corresponds to `learned_bytes_per_second`.",
-        "observations": "Number of intervals of busy workers from which it was learned.",
-        "observed_seconds": "Total length of these intervals.",
+        "observations": "Number of intervals of busy workers from which the rate was learned.",
+        "observed_seconds": "Total length of the observed intervals.",
         "bytes_per_batch": "Mean size of the observed batches, as fetched.",
         "records_per_batch": "Mean number of records of the observed batches.",
-        "passthrough": "Share of the observed batches that passed unopened.",
+        "passthrough": "Share of the observed batches that were copied without decompression.",
     }
 
     origin: Annotated[CapacityOrigin, by_value(CapacityOrigin)]
@@ -65,9 +65,9 @@ class PlanningAnswer(Assessment, RecordAnswer):
     """Result of the last planning of a group of datastreams, even if it changed nothing.
 
     Rates are in bytes per second. `loads_measured_at_ms`: null if no load was known. `unknown`: number of
-    partitions with unknown load; `lower_bounds`: partitions that were behind and may have a higher load;
-    `cut_short`: searches that reached their time limit, so that the same input can result in another plan.
-    `capacity`: task capacity used for the planning; null: not recorded.
+    partitions with unknown load. `lower_bounds`: number of partitions that were behind and may have a higher
+    load. `cut_short`: searches that reached their time limit, so that the same input can result in a
+    different plan. `capacity`: task capacity used for the planning; null if not recorded.
     """
 
     capacity: CapacityAnswer | None = None
@@ -81,7 +81,7 @@ class GroupAnswer(PlanningAnswer):
 
 
 class PlanAnswer(BaseModel):
-    """Plan in force, and result of the last planning of each group."""
+    """The current plan, and the result of the last planning of each group."""
 
     epoch: int
     created_ms: int
@@ -157,9 +157,9 @@ class PlannedMove(BaseModel):
 
 
 class RebalanceBody(StrictModel):
-    """Request for a new plan of one datastream. `full`: ignore the current placement; `dry_run`: only report.
-    `lease`: lease of the requesting monitor; rejected with 409 if that monitor no longer holds it or must not
-    act."""
+    """Request for a new plan of one datastream. `full`: ignore the current placement. `dry_run`: only report
+    the changes. `lease`: lease of the requesting monitor; the request is rejected with 409 if that monitor no
+    longer has the lease or must not act."""
 
     datastream: str
     full: bool = False
@@ -170,9 +170,9 @@ class RebalanceBody(StrictModel):
 
 
 class EffectAnswer(BaseModel):
-    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown: of the
-    partitions that move, and of the fullest task before and after. `overloaded_after`: number of tasks that
-    would still exceed their capacity."""
+    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. They are the
+    load of the partitions that move, and the load of the fullest task before and after. `overloaded_after`:
+    number of tasks that would still exceed their capacity."""
 
     partitions: int
     moved: float | None
@@ -203,9 +203,9 @@ class RebalanceAnswer(PlanChanges):
     the request as an operation; null for a dry run. `effect`: effect of a dry run on the load of tasks; null
     otherwise. `reasons`: explanation of the number of tasks and its distance from the proven optimum.
     `loads_known`: true if a dry run is based on measured loads; if false, an empty list of moves does not
-    prove that moves would not help. `loads_from`: of a dry run; `leader`, which computed it with its loads;
-    `stored`: the leader did not respond, and these are the last loads that it stored for its successor.
-    `task_changes`: tasks that a dry run would add or remove.
+    prove that moves would not help. `loads_from`: for a dry run, `leader` if the leader computed it with its
+    loads; `stored` if the leader did not respond, and the last loads that it stored for its successor were
+    used. `task_changes`: tasks that a dry run would add or remove.
     """
 
     request: str
@@ -269,26 +269,27 @@ class ProposalAnswer(StrictModel, PlanChanges):
     datastream: str
     """Datastream or group whose tasks are planned."""
     epoch: int
-    """Epoch of the plan in force that it would follow."""
+    """Epoch of the current plan, which this plan would replace."""
     expires_ms: int
     """Time at which the proposal expires at the latest (epoch ms)."""
     asked_by: str | None = None
-    """Requester of its application; null: not requested."""
+    """User who requested to apply the plan; null if nobody has."""
     changed: list[str] = Field(default=[])
-    """Inputs that have changed since; the plan can be applied only while this is empty."""
+    """Inputs that have changed since the plan was computed. The plan can be applied only while this list is
+    empty."""
     tasks: int
     """Number of tasks of the datastream with this plan."""
     task_lower_bound: int | None = None
-    """Lower bound on the number of tasks of any plan that fits."""
+    """Lower bound on the number of tasks of any feasible plan."""
     moved: float | None = None
-    """Load of the partitions that move; null: unknown."""
+    """Load of the partitions that move; null if unknown."""
     moved_lower_bound: float | None = None
     """Lower bound on the moved load of any plan of equal quality."""
     loads_known: bool
     """True if the plan is based on measured loads."""
     loads_from: LoadsFrom = "leader"
-    """`leader`, which computed it with its loads; `stored`: the leader did not respond, and these are the
-    last loads that it stored for its successor."""
+    """`leader` if the leader computed the plan with its loads; `stored` if the leader did not respond, and
+    the last loads that it stored for its successor were used."""
     sentence: str
     """Summary of the changes."""
 
@@ -331,11 +332,11 @@ def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]
 
 
 class ApplyAnswer(StrictModel):
-    """Plan queued for the leader."""
+    """Plan that is queued for the leader."""
 
     id: str
     """Id of the plan."""
     sentence: str
-    """Next step."""
+    """Description of the next step."""
     operation: OperationAnswer
-    """Progress of the application."""
+    """Operation that shows the progress."""

@@ -1,4 +1,4 @@
-"""/v1/plan, /v1/plans, /v1/rebalance, /v1/events: the plan in force, plans to compute, review and apply."""
+"""/v1/plan, /v1/plans, /v1/rebalance, /v1/events: the current plan, proposed plans, rebalances and events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plan(
     ] = None,
     tasks: Annotated[bool, Query(description="include the tasks, which list every partition")] = True,
 ) -> PlanAnswer:
-    """Return the plan in force."""
+    """Return the current plan."""
     found = PlanAnswer.from_plan(reads.plan(), reads.assessments(), with_tasks=tasks)
     if datastream is None:
         return found
@@ -74,7 +74,8 @@ def plan(
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, dry_runs: DryRunsDep, response: Response
 ) -> RebalanceAnswer:
-    """Request a new plan from the leader, or report its changes by the loads known to the leader."""
+    """Request a new plan from the leader. With `dry_run`, only report the changes that the plan would make
+    with the leader's current loads."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
@@ -92,7 +93,7 @@ def events(
     request: Request,
     reads: ReadsDep,
     feed: EventFeedDep,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="number of newest events")] = 100,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="maximum number of events")] = 100,
     datastream: Annotated[
         str | None, Query(description="only events of this datastream or its group")
     ] = None,
@@ -102,13 +103,13 @@ def events(
         Header(
             alias="Last-Event-ID",
             pattern=f"^{POSITION}$",
-            description="position of a stream: start after this event; 0-0: all stored events",
+            description="for a stream: start after this event; 0-0: all stored events",
         ),
     ] = None,
 ) -> list[dict[str, Any]] | EventStream:
-    """Return changes and their reasons, newest first. With `Accept: text/event-stream`, a stream of
-    Server-Sent Events, oldest first, from now or after `Last-Event-ID`; an event `gap` reports missed events.
-    The stream ends when the credentials of the call expire."""
+    """Return changes and their reasons, newest first. With `Accept: text/event-stream`, the response is a
+    stream of Server-Sent Events, oldest first, starting now or after `Last-Event-ID`. An event `gap` reports
+    missed events. The stream ends when the credentials of the request expire."""
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
         position = position_of(last_event_id) if last_event_id else None
@@ -131,8 +132,8 @@ async def make(
     response: Response,
     body: ProposalBody,
 ) -> ProposalAnswer:
-    """Compute a plan by the loads known to the leader, and store it for an hour without changing anything.
-    The plan can be applied while its inputs are unchanged."""
+    """Compute a plan with the leader's current loads, and store it for an hour without applying it. The plan
+    can be applied while its inputs are unchanged."""
     command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
     answer = await dry_runs.plan(lambda: services.control.request_of(command))
     response.headers["Location"] = f"/v1/plans/{answer.id}"
@@ -152,7 +153,7 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
-    """Queue exactly this plan for the leader, which puts it in force in one step if its inputs are still
+    """Queue exactly this plan for the leader. The leader applies it in one step if its inputs are still
     unchanged; the operation and an event report the result. A plan can be applied only once; repeated
     requests return 409."""
     stored = _kept(identity, services)
@@ -192,6 +193,7 @@ def _is_blind_over_measured(stored: StoredProposal, services: Services) -> bool:
 
 
 def _changed(stored: StoredProposal, services: Services) -> list[str]:
-    """Return the changed inputs, without contacting the source; the leader checks its partitions as well."""
+    """Return the changed inputs, without contacting the source; the leader also checks the partitions of the
+    source."""
     members = groups_of(services.control.list().datastreams).get(stored.proposal.group, ())
     return changes_since(stored.proposal, services.plan(), members, None)

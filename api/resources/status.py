@@ -46,7 +46,7 @@ class ConditionAnswer(AnswerModel):
 
 
 class ClockSkewAnswer(AnswerModel):
-    """Clock skew between the instance and a cluster: that of the broker with the largest skew."""
+    """Clock skew between the instance and the broker of a cluster with the largest skew."""
 
     ahead_seconds: float
     """Seconds by which the broker is ahead; negative: behind."""
@@ -60,9 +60,9 @@ class ReadyAnswer(AnswerModel):
     instance: str
     """Name of the instance."""
     is_ready: bool
-    """True if every part is well."""
+    """True if every part is healthy."""
     parts: dict[str, ConditionAnswer]
-    """ZooKeeper session, threads, worker processes, token file and certificate."""
+    """Condition of the coordination session, threads, worker processes, token file and certificate."""
 
     @classmethod
     def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:
@@ -80,7 +80,7 @@ class HealthAnswer(AnswerModel):
     instance: str
     """Name of the instance."""
     is_well: bool
-    """True if every part is well."""
+    """True if every part is healthy."""
     is_leading: bool
     epoch: int
     """Epoch of the plan that the instance follows."""
@@ -88,20 +88,20 @@ class HealthAnswer(AnswerModel):
     """Data plane of the workers: compiled, interpreted, or both; null until a worker is ready."""
     parts: dict[str, ConditionAnswer]
     clocks: dict[str, ClockSkewAnswer]
-    """Clock skew by cluster; only clusters in which the instance writes to a topic with append times, as the
-    skew of others is unknown."""
+    """Clock skew by cluster, only for clusters in which the instance writes to a topic with `LogAppendTime`;
+    the skew of other clusters is unknown."""
     processes: int | None = None
     """Number of processes: the control process and the worker processes; null if the operating system does
     not report it."""
     memory_bytes: int | None = None
     """Resident memory of all processes."""
     cpu_cores: float | None = None
-    """Average cores used by all processes in the last seconds; null for the first measurement."""
+    """Average cores used by all processes in the last seconds; null until the second measurement."""
     strategies: list[str] | None = None
-    """Available placement strategies, including plug-ins; null: the instance's version does not report
+    """Available placement strategies, including plug-ins; null if the instance's version does not report
     them."""
     load_providers: list[str] | None = None
-    """Available load providers, including plug-ins; null as for `strategies`."""
+    """Available load providers, including plug-ins; null if the instance's version does not report them."""
 
     @classmethod
     def from_snapshot(cls, status: InstanceSnapshot, process: ProcessReport) -> HealthAnswer:
@@ -128,7 +128,7 @@ class HealthAnswer(AnswerModel):
 
 
 class InstanceStateAnswer(AnswerModel):
-    """Response state of an instance."""
+    """State of the query to an instance."""
 
     name: str
     state: Literal["answered", "unreachable", "timed out"]
@@ -141,13 +141,13 @@ class InstanceAnswer(LiveInstance, RecordAnswer):
     """Instance of the service: its registration and its current health."""
 
     DESCRIPTIONS: ClassVar = {
-        "sequence": "Order of registration; the first instance leads.",
-        "rest_address": "Address of its REST interface, as `host:port`.",
+        "sequence": "Number in the order of registration; the instance with the lowest number is the leader.",
+        "rest_address": "Address of the instance's REST interface, as `host:port`.",
         "weight": "Share of the work relative to other instances.",
-        "incarnation": "Unique per process, even if the name is the same.",
+        "incarnation": "Id of the process; a restarted instance with the same name has a different id.",
         "is_leaving": "True if the instance is leaving and accepts no more tasks.",
         "reason": "Reason for a missing response; empty otherwise.",
-        "health": "Null if the instance did not respond.",
+        "health": "Health of the instance; null if it did not respond.",
     }
 
     state: Literal["answered", "unreachable", "timed out"]
@@ -169,9 +169,10 @@ class CallerAnswer(AnswerModel):
     role: str
     """viewer, owner, operator or admin."""
     owners: list[str]
-    """For the role owner: owners whose datastreams it may change."""
+    """For the role owner: owners whose datastreams the principal may change."""
     refusal: str
-    """Why it may not change datastreams of the given owner, or without one, of any; empty: it may."""
+    """Reason why the principal may not change datastreams of the given owner or, without an owner, of any
+    owner. Empty if it may."""
 
 
 @router.get("/v1/caller")
@@ -192,7 +193,8 @@ async def caller(
 
 @router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
-    """Return 200 if every part is well, else 503, with the condition of each part. Makes no remote calls."""
+    """Return 200 if every part is healthy, otherwise 503, with the condition of each part. Makes no remote
+    calls."""
     found = own_health(services)
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return found
@@ -200,8 +202,8 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
 
 @router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
 async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
-    """Return 200 if this process can serve, else 503: for probes. Problems of datastreams do not count. Makes
-    no remote calls."""
+    """Return 200 if this process can serve requests, otherwise 503. For readiness probes: problems of
+    datastreams do not count. Makes no remote calls."""
     found = ReadyAnswer.from_conditions(services.status.name, services.readiness())
     response.status_code = HTTPStatus.OK if found.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return found

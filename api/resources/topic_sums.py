@@ -1,5 +1,5 @@
-"""Sums of one instance's lanes by topic, and numbers of hot partitions: parts of the overview that
-instances send to each other."""
+"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send them to each other for
+the overview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SUMS: Final = "sums"
 """Subject of the query to other instances."""
 _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
-"""Stages of the latency of batches: at the source, in transfer, in our queue, until the acknowledgement."""
+"""Stages of the latency of batches: at the source, in transfer, in the mirror's queue, and until
+acknowledged."""
 _WAIT, _FETCH, _QUEUE, _PRODUCE = (SHOWN_OF_LANES.index(name) for name in STAGES)
 _BATCHES, _PASSED = (SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
 _SHOWN: Final = len(SHOWN_OF_LANES)
@@ -33,11 +34,11 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class TopicSums:
-    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`: lanes
-    with unknown rate; `unjudged`: lanes and partitions with unknown lag. `oldest_ms`: age of the oldest
-    waiting record among known ages, None if all are unknown; `counted_ms`: the same without lanes whose
-    record counts against no objective. `batches`: per second; `stage_ms`: time these spent in each of
-    `STAGES`, per second."""
+    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`:
+    number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown lag.
+    `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
+    `counted_ms`: the same, without lanes whose oldest record does not count against objectives. `batches`:
+    batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per second."""
 
     group: GroupName
     topic: str
@@ -67,8 +68,8 @@ class TopicSums:
     def add_lane(
         self, rate: LaneRate | None, lag: tuple[int | None, int | None], *, is_excused: bool = False
     ) -> None:
-        """Add a lane. `rate`: None if it has not measured anything yet. `is_excused`: its oldest waiting
-        record counts against no objective."""
+        """Add a lane. `rate`: None if the lane has not measured anything yet. `is_excused`: the lane's oldest
+        waiting record does not count against objectives."""
         self.lanes += 1
         self._add_lag(*lag)
         if not is_excused:
@@ -149,7 +150,7 @@ _READ: Final = TypeAdapter(dict[GroupName, dict[str, int]])
 
 
 def own_heat(services: Services) -> Heat | None:
-    """Return the heat of all groups with tasks; None if this instance does not lead."""
+    """Return the number of hot partitions of all groups with tasks; None if this instance does not lead."""
     status = services.status
     if not status.is_leading:
         return None
@@ -171,7 +172,7 @@ def own_heat(services: Services) -> Heat | None:
 
 
 class _HotPlaces:
-    """Partitions with a minimum load, computed once per source and bound."""
+    """Partitions with at least a given load, computed once per source and load."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -187,5 +188,5 @@ class _HotPlaces:
 
 
 def heat_read(value: Any) -> Heat | None:
-    """Parse the response of another instance; None: it does not lead. Raises ValueError."""
+    """Parse the response of another instance; None if that instance does not lead. Raises ValueError."""
     return None if value is None else _READ.validate_python(value)

@@ -1,8 +1,8 @@
 """Sizing advice for the service, from the required tasks of all groups. Pure.
 
 The advised number is the sum over all groups of the current need or the high end of the forecast for the next
-hours, whichever is larger. It rises at once and falls late, so that an autoscaler starts instances before
-they are needed, and does not stop instances because of a short dip.
+hours, whichever is larger. The advised number rises at once and falls late, so that an autoscaler starts
+instances before they are needed, and does not stop instances because of a short dip.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class FleetSize:
-    """Instances that are not leaving, and tasks per instance (None: not set)."""
+    """Number of instances that are not leaving, and number of tasks per instance (None if not set)."""
 
     instances: int
     tasks_per_instance: int | None
@@ -52,8 +52,8 @@ def advise(
     now = sum(group.now or 0 for group in groups)
     coming = hours_together([group for group in groups if group.now is not None], now_ms)
     soon = now_ms + terms.imminent_hours * HOUR_MS
-    near = max([now, *(one.most_tasks for one in coming if one.hour_ms < soon)])
-    peak = max(coming, key=lambda one: one.most_tasks, default=None)
+    near = max([now, *(hour.most_tasks for hour in coming if hour.hour_ms < soon)])
+    peak = max(coming, key=lambda hour: hour.most_tasks, default=None)
     found = Advice(
         computed_ms=now_ms,
         tasks=held,
@@ -73,12 +73,12 @@ def advise(
         return _unplanned(found, before)
     unknown = [group for group in groups if group.now is None]
     if unknown:
-        rises = next((one for one in coming if one.most_tasks > near), None)
+        rises = next((hour for hour in coming if hour.most_tasks > near), None)
         sentence = _at_least(near, unknown, held, fleet)
         why = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}: {unknown[0].why}"
         return _continuing(replace(found, why=why, sentence=sentence, rises=rises), before)
     steady = _steady(near, terms, before, now_ms)
-    rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
+    rises = next((hour for hour in coming if hour.most_tasks > steady.tasks), None)
     return replace(
         found,
         required_tasks=steady.tasks,
@@ -96,7 +96,7 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Return the advice before the first plan. It contains no number."""
+    """Return the advice before the first plan. The sentence contains no number."""
     why = "no task is planned"
     sentence = f"no advice: {why}"
     return _continuing(
@@ -105,7 +105,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return advice without a new number, with the last known one."""
+    """Return advice without a new number; it contains the last known number."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -115,7 +115,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
     """Return the sentence if the need of some groups is unknown."""
-    most = sum(max((hour.most_tasks for hour in one.coming), default=0) for one in unknown)
+    most = sum(max((hour.most_tasks for hour in need.coming), default=0) for need in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
     named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"
     have = f"there are {_having(held, fleet.instances)}"
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. It rises at once, and after a period of lower need falls to the maximum need
-    of that period."""
+    """Return the advised number. The number rises at once. After a period of lower need, it falls to the
+    maximum need of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)
@@ -172,12 +172,12 @@ def _having(tasks: int, instances: int) -> str:
 def _sums(coming: Sequence[HourNeed], held: int, fleet: FleetSize) -> Hours | None:
     if not coming:
         return None
-    instances = [fleet.needed(one.most_tasks) for one in coming]
+    instances = [fleet.needed(hour.most_tasks) for hour in coming]
     known = [instance for instance in instances if instance is not None]
     return Hours(
         len(coming),
         held * len(coming),
-        sum(one.most_tasks for one in coming),
+        sum(hour.most_tasks for hour in coming),
         fleet.instances * len(coming),
         sum(known) if len(known) == len(instances) else None,
     )

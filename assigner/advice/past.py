@@ -36,9 +36,9 @@ def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
         len(loads),
         sum(load.bytes_per_second for load in loads),
         len(loads) - len(rest),
-        sum(one.bytes_per_second for one in rest),
-        0.0 if messages is None else sum(one.messages_per_second or 0.0 for one in rest),
-        sum(one.bytes_per_second > half_of(room) for one in rest),
+        sum(load.bytes_per_second for load in rest),
+        0.0 if messages is None else sum(load.messages_per_second or 0.0 for load in rest),
+        sum(load.bytes_per_second > half_of(room) for load in rest),
     )
 
 

@@ -78,7 +78,8 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """Return the tasks of the plan: decided ones, and removed ones that the budget could not empty."""
+    """Return the tasks of the plan, including tasks that should be removed but could not be emptied within
+    the move budget."""
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True

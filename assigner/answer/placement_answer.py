@@ -24,13 +24,13 @@ class Gap:
 class PlacementAnswer:
     """A plan. Partitions are in the caller's order; rates are per second.
 
-    `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new ones follow the
-    highest of these. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and
-    messages. `required_tasks`: tasks required by capacity, regardless of limits. `offending`: partitions that
-    exceed usable capacity alone; `overloaded`: tasks above it; `estimated` and `defaulted`: partitions whose
-    load is their topic's or the default. `moves_left`: moves beyond the budget. `stage`: stage that found the
-    placement. `cut_short`: number of searches ended by the wall-clock limit, after which equal input may give
-    another result.
+    `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new tasks get higher
+    numbers. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and messages.
+    `required_tasks`: tasks required by capacity, regardless of limits. `offending`: partitions that alone
+    exceed the usable capacity; `overloaded`: tasks above the usable capacity; `estimated` and `defaulted`:
+    partitions whose load is their topic's or the default. `moves_left`: number of moves that exceed the
+    budget. `stage`: stage that found the placement. `cut_short`: number of searches ended by the wall-clock
+    limit, after which equal input may give another result.
     """
 
     demand: PartitionLoads
@@ -74,7 +74,7 @@ class PlacementAnswer:
 
     @property
     def touched_tasks(self) -> int:
-        """Number of tasks whose partitions change, including new ones."""
+        """Number of tasks whose partitions change, including new tasks."""
         changed = np.flatnonzero(self.task_of != self.current)
         both = np.concatenate((self.task_of[changed], self.current[changed]))
         return len(np.unique(both[both >= 0]))

@@ -16,7 +16,8 @@ _EXACT: Final = 32
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Factor of sizes before 1 is added, so that among equal sums the one with fewer partitions is smaller."""
+"""Factor by which sizes are multiplied before 1 is added to each. As a result, of two equal sums the sum of
+fewer partitions is smaller."""
 NEGLIGIBLE_UNITS: Final = 16
 """Excess in units at which the search for a lighter cover ends."""
 _TRIES: Final = 8
@@ -37,7 +38,8 @@ class SearchDepth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`taken`: partitions that leave. `least`: lower bound on the weight of any sufficient subset."""
+    """`taken`: partitions that leave the task. `least`: lower bound on the weight of any sufficient
+    subset."""
 
     taken: Ranks
     least: int
@@ -46,8 +48,8 @@ class Cover:
 def cheapest_cover(
     ranks: Ranks, sizes: Ints, excess: int, depth: SearchDepth = SearchDepth.THOROUGH
 ) -> Cover:
-    """Return the lightest subset of the partitions with a total load of at least `excess`; among equal ones,
-    the subset with the fewest partitions.
+    """Return the lightest subset of the partitions with a total load of at least `excess`; among subsets with
+    equal load, the subset with the fewest partitions.
 
     `ranks`: int64[k], `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The
     result is exact for up to 32 partitions below the excess (22 if quick), and for more if thorough and the
@@ -158,7 +160,8 @@ def smallest_sums(sizes: Ints, most: int) -> Ints:
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
-    """Take the heaviest partitions that fit under the excess until light ones can cover the rest closely."""
+    """Choose the heaviest partitions whose sum stays below the excess, until light partitions can cover the
+    remainder closely."""
     taken: list[int] = []
     left = excess
     reach = int(sizes[below[-_CLOSE:]].sum())
@@ -173,7 +176,8 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Cover the rest with the twenty partitions closest to its size, or with all free partitions in order."""
+    """Cover the remainder with some of the twenty partitions whose size is closest to it, or with all free
+    partitions in order."""
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0
     window = free[max(0, min(start, len(free) - _CLOSE)) :][:_CLOSE]

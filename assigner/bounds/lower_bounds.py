@@ -3,7 +3,7 @@
 Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction procedures
 for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of S.
 Fekete and J. Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming
-91 (2001); and the bound of `Limits`. All use exact integers.
+91 (2001); and the bound of `Limits`. All bounds use exact integers.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
     """Return a lower bound on the partitions that leave tasks above the target.
 
-    From each task, the heaviest partitions are removed until the rest fits. `sizes`: int64[n, D], `homes`:
-    int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
+    From each task, the heaviest partitions are removed until the remaining partitions fit. `sizes`: int64[n,
+    D], `homes`: int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
     """
     found = 0
     for task in np.unique(homes[homes >= 0]).tolist():
@@ -46,7 +46,9 @@ def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
         excess = (own.sum(axis=0) - target).tolist()
         heaviest = (np.cumsum(-np.sort(-own[:, dimension])) for dimension in range(len(excess)))
         needed = [
-            int(np.searchsorted(sums, one)) + 1 for sums, one in zip(heaviest, excess, strict=True) if one > 0
+            int(np.searchsorted(sums, bytes_over)) + 1
+            for sums, bytes_over in zip(heaviest, excess, strict=True)
+            if bytes_over > 0
         ]
         found += max(needed, default=0)
     return found
@@ -152,10 +154,11 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
 
 
 def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
-    """Return the indices of the cheapest sets of `count` of these, cheapest first, at most `most` sets.
+    """Return the cheapest sets of `count` elements, as indices into the costs, cheapest first; at most `most`
+    sets.
 
-    `costs`: int64[n], none negative. Each set results from a cheaper set by replacing one member with the
-    next in the order of costs, so a heap of such sets returns them in order.
+    `costs`: int64[n], none negative. Each set results from a cheaper set if one member is replaced with the
+    next in the order of costs. So a heap of such sets returns the sets in order.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

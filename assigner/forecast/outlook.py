@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from assigner.forecast.rules import DAY, WEEK
 from assigner.forecast.seasonal import ForecastGrade, ForecastInterval, SeasonalForecast
-from assigner.problem.loads import scaled
+from assigner.problem.loads import Rates
 from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE, PartitionLoad
 from mirror.model.topics import TopicPartition
@@ -22,17 +23,32 @@ MOST_HOURS: Final = 5 * 8760
 Loads = Mapping[TopicPartition, PartitionLoad]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class PastRates:
+    """Loads of partitions in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
+
+    `places`: row of each partition. `hours`: by start of the hour (epoch ms). `newest`: latest known load of
+    each partition, never NaN bytes.
+    """
+
+    places: Mapping[TopicPartition, int]
+    hours: Mapping[int, Rates]
+    newest: Rates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
     """Forecast of some hours, starting at `first_ms` (epoch ms).
 
     `totals`: bytes/s of all partitions together, by hour. `shapes`: expected load of each partition by hour,
-    from the loads a day and a week before. `grade`: quality of such totals in the past.
+    float64[hours, n, 2] as in `PastRates`, from the loads a day and a week before. `places`: row of each
+    partition. `grade`: quality of such totals in the past.
     """
 
     first_ms: int
     totals: ForecastInterval
-    shapes: tuple[Loads, ...]
+    places: Mapping[TopicPartition, int]
+    shapes: Rates
     grade: ForecastGrade
 
     @property
@@ -43,38 +59,44 @@ class Outlook:
     def loads(self, number: int, total: float) -> Loads:
         """Return the load of each partition in an hour with the total load `total`, capped at the highest
         rate that a planner accepts."""
-        shape = self.shapes[number]
-        before = sum(load.bytes_per_second for load in shape.values())
-        return ScaledLoads(shape, total / before if before else 1.0)
+        return ScaledLoads(self.places, self.shapes[number], total)
 
 
 class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads times a factor, at most the highest rate that a planner accepts. Each is computed when it is
-    first read, so that a forecast of many partitions takes little memory."""
+    """Loads times a factor that makes their sum `total`, at most the highest rate that a planner accepts.
 
-    def __init__(self, loads: Loads, factor: float) -> None:
-        self._loads = loads
-        self._factor = factor
+    Each is computed when it is first read, so that a forecast of many partitions takes little memory.
+    `rates`: float64[n, 2] as in `PastRates`.
+    """
+
+    def __init__(self, places: Mapping[TopicPartition, int], rates: Rates, total: float) -> None:
+        before = float(rates[:, 0].sum())
+        self._places = places
+        self._rates = rates
+        self._factor = total / before if before else 1.0
         self._read: dict[TopicPartition, PartitionLoad] = {}
 
     def __getitem__(self, partition: TopicPartition) -> PartitionLoad:
         found = self._read.get(partition)
         if found is None:
-            found = self._read[partition] = _possible(scaled(self._loads[partition], self._factor))
+            size, messages = (self._rates[self._places[partition]] * self._factor).tolist()
+            known = None if math.isnan(messages) else min(messages, HIGHEST_RATE)
+            found = self._read[partition] = PartitionLoad(min(size, HIGHEST_RATE), known)
         return found
 
     def __contains__(self, partition: object) -> bool:
-        return partition in self._loads
+        return partition in self._places
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self._loads)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._loads)
+        return len(self._places)
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours after the last one of `history` (loads by start of the hour, epoch ms).
+    """Forecast the `ahead` hours that follow the last hour of `history` (loads by start of the hour, epoch
+    ms).
 
     Only partitions that were measured in the last day count, because others may be deleted. An hour that is
     missing in `history` is unknown; a partition that is missing in a known hour had no load.
@@ -84,24 +106,28 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     lately = _last_day(history)
     partitions = sorted({partition for loads in lately for partition in loads})
     totals = {
-        hour: sum(loads[one].bytes_per_second for one in partitions if one in loads)
+        hour: sum(loads[partition].bytes_per_second for partition in partitions if partition in loads)
         for hour, loads in history.items()
     }
-    newest: dict[TopicPartition, PartitionLoad] = {}
-    for hour in sorted(history):
-        newest.update(history[hour])
-    newest = {one: newest[one] for one in partitions}
-    return outlook_of_totals(totals, history, newest, ahead, certainty)
+    wanted = hours_of_shapes(max(history), ahead) if history else []
+    hours = {hour: _rates_of(history[hour], partitions) for hour in wanted if hour in history}
+    places = {partition: place for place, partition in enumerate(partitions)}
+    return outlook_of_totals(totals, PastRates(places, hours, newest_of(hours.values())), ahead, certainty)
 
 
-def outlook_of_totals(
-    totals: Mapping[int, float], history: Mapping[int, Loads], newest: Loads, ahead: int, certainty: float
-) -> Outlook:
+def newest_of(hours: Collection[Rates]) -> Rates:
+    """Return the newest known load of each partition. `hours`: float64[n, 2] each, the newest hour first."""
+    found = np.full_like(next(iter(hours), np.empty((0, 2))), np.nan)
+    for rates in hours:
+        found = np.where(np.isnan(found[:, :1]), rates, found)
+    return found
+
+
+def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
     """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
 
-    `history`: loads of partitions in some of these hours; it may be empty. `newest`: latest load of each
-    partition, used if its loads a day and a week before are unknown; partitions without an entry are ignored.
-    Raises as `outlook`.
+    `past`: loads of partitions in some of these hours, or none; their newest loads are used if those of a day
+    and a week before are unknown. Raises as `outlook`.
     """
     if not totals:
         raise InvalidRequest("the history is empty")
@@ -121,8 +147,11 @@ def outlook_of_totals(
             "ahead: the history has no data for that hour of the day",
             advice="provide a longer history, or reduce the horizon",
         )
-    shapes = tuple(_shape(history, last, last + number * HOUR_MS, newest) for number in range(1, ahead + 1))
-    return Outlook(last + HOUR_MS, found, shapes, forecast.grade())
+    if past.hours:
+        shapes = np.array([_shape(past, last, last + number * HOUR_MS) for number in range(1, ahead + 1)])
+    else:
+        shapes = np.broadcast_to(past.newest, (ahead, *past.newest.shape))
+    return Outlook(last + HOUR_MS, found, past.places, shapes, forecast.grade())
 
 
 def hours_of_shapes(last_ms: int, ahead: int) -> list[int]:
@@ -141,27 +170,23 @@ def _last_day(history: Mapping[int, Loads]) -> list[Loads]:
     return [loads for hour, loads in history.items() if hour > since]
 
 
-def _possible(load: PartitionLoad) -> PartitionLoad:
-    messages = load.messages_per_second
-    if max(load.bytes_per_second, messages or 0.0) <= HIGHEST_RATE:
-        return load
-    return replace(
-        load,
-        bytes_per_second=min(load.bytes_per_second, HIGHEST_RATE),
-        messages_per_second=None if messages is None else min(messages, HIGHEST_RATE),
-    )
+def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
+    """Return the loads of partitions in an hour, as in `PastRates`."""
+    found = np.full((len(partitions), 2), np.nan)
+    for place, partition in enumerate(partitions):
+        if (load := loads.get(partition)) is not None:
+            messages = load.messages_per_second
+            found[place] = load.bytes_per_second, np.nan if messages is None else messages
+    return found
 
 
-def _shape(history: Mapping[int, Loads], last_ms: int, hour_ms: int, newest: Loads) -> Loads:
+def _shape(past: PastRates, last_ms: int, hour_ms: int) -> Rates:
     """Return for each partition the larger of its loads a day and a week before, else its latest known
     load."""
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
-    hours = [history[place] for place in places if place in history]
-    if not hours:
-        return newest
-    found: dict[TopicPartition, PartitionLoad] = {}
-    for partition, latest in newest.items():
-        known = [loads[partition] for loads in hours if partition in loads]
-        found[partition] = max(known, key=lambda load: load.bytes_per_second, default=latest)
-    return found
+    found = np.full_like(past.newest, np.nan)
+    for rates in [past.hours[place] for place in places if place in past.hours]:
+        is_larger = (rates[:, :1] > found[:, :1]) | np.isnan(found[:, :1])
+        found = np.where(is_larger, rates, found)
+    return np.asarray(np.where(np.isnan(found[:, :1]), past.newest, found))

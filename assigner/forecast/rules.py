@@ -19,16 +19,18 @@ over the same distance for the same hours of its weekday in past weeks and for t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 Values = npt.NDArray[np.float64]
 Distances = npt.NDArray[np.int64]
-Numbers = TypeVar("Numbers", npt.NDArray[np.float64], npt.NDArray[np.int16])
+Errors = npt.NDArray[np.float32]
+Numbers = TypeVar("Numbers", Values, Errors, npt.NDArray[np.int8])
 
 DAY: Final = 24
 WEEK: Final = 7 * DAY
@@ -47,7 +49,7 @@ _TOGETHER: Final = 24
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
 """Share of the same hour a week before and a week after below which an hour was an outage."""
-_UNTRIED: Final = np.finfo(np.float64).max
+_UNTRIED: Final = np.finfo(np.float32).max
 
 
 class SeasonalRules:
@@ -55,10 +57,11 @@ class SeasonalRules:
 
     def __init__(self, series: Values) -> None:
         self._series = series
-        lags = [WEEK * number for number in range(1, _WEEKS + 1)]
         usual = np.where(_is_outage(series), np.nan, series)
-        self._levels = [_level(series, usual, lag) for lag in lags]
-        self._trends = [_clipped(_ratio(series, usual, lag, WEEK)) for lag in lags]
+        before = np.array([_moved(usual, WEEK * number) for number in range(1, _WEEKS + 1)])
+        self._levels, self._trends = _levels(series, before)
+        longer = np.concatenate([series, np.full(WEEK, np.nan)])
+        self._usual = _median([_moved(longer, WEEK * number) for number in range(1, _WEEKS + 1)])
 
     def forecasts(self, ahead: int) -> Values:
         """Return the forecast of the best rule for 1 to `ahead` hours after each hour of the series.
@@ -68,34 +71,39 @@ class SeasonalRules:
         return np.concatenate([self._best(distances) for distances in _passes(ahead)])
 
     def _best(self, distances: Distances) -> Values:
-        candidates = self._candidates(distances)
-        errors = candidates - _each_moved(self._series, -distances)
-        scores = _scores(np.abs(errors, out=errors), distances)
-        scores[np.isnan(scores)] = _UNTRIED
-        scores[np.isnan(candidates)] = np.inf
-        best = np.argmin(scores, axis=0)
-        return np.asarray(np.take_along_axis(candidates, best[None], axis=0)[0])
+        came = _each_moved(self._series, -distances)
+        best = np.full(came.shape, np.nan)
+        lowest = np.full(came.shape, np.inf, np.float32)
+        off = np.empty_like(best)
+        # One rule at a time, in single precision: its arrays fit into the cache of the processor.
+        for forecast in self._candidates(distances):
+            np.abs(np.subtract(forecast, came, out=off), out=off)
+            scores = _scores(off.astype(np.float32), distances)
+            is_better = (scores < lowest) & np.isfinite(forecast)
+            np.copyto(lowest, scores, where=is_better)
+            np.copyto(best, forecast, where=is_better)
+        return best
 
-    def _candidates(self, distances: Distances) -> Values:
-        """Return the forecast of each rule: float64[rules, distances, hours]. The first rule is used until
-        rules have scores."""
+    def _candidates(self, distances: Distances) -> Iterator[Values]:
+        """Return the forecast of each rule: float64[distances, hours]. The first rule is used until rules
+        have scores."""
         series = self._series
         day = _each_moved(series, DAY * -(-distances // DAY) - distances)
-        usual = [_each_moved(series, WEEK * number - distances) for number in range(1, _WEEKS + 1)]
-        weeks, trend = (
-            [values * level for values, level in zip(usual, levels, strict=True)]
-            for levels in (self._levels, self._trends)
-        )
-        rules = [np.fmax(day, weeks[0]), day, weeks[0], _median(weeks), _median(trend), _median(usual)]
-        if distances[-1] <= _PRESENT:
-            rules.append(np.broadcast_to(series, day.shape))
-        return np.array(rules)
+        past = [_each_moved(series, WEEK * number - distances) for number in range(1, _WEEKS + 1)]
+        week = past[0] * self._levels[0]
+        yield np.fmax(day, week)
+        yield day
+        yield week
+        for levels in (self._levels, self._trends):
+            yield _median([values * level for values, level in zip(past, levels, strict=True)])
+        yield sliding_window_view(self._usual, len(series))[distances[0] : distances[-1] + 1]
+        if distances[0] <= _PRESENT:
+            yield np.where((distances <= _PRESENT)[:, None], series, np.nan)
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the distances up to `ahead`, divided into runs with the same rules and the same ends of
-    weekdays."""
-    limits = [0, _PRESENT, *range(_TOGETHER, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
+    """Return the distances up to `ahead`, divided into runs with the same ends of weekdays."""
+    limits = [*range(0, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
 
@@ -113,24 +121,33 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _each_moved(series: Values, hours: Distances) -> Values:
-    """Return the series moved by each of some numbers of hours: float64[len(hours), len(series)]."""
-    return np.array([_moved(series, one) for one in hours.tolist()])
+    """Return the series moved by each of some numbers of hours, each one less than the previous, as a view:
+    float64[len(hours), len(series)]."""
+    unknown = np.full(int(np.abs(hours).max()), np.nan)
+    first = len(unknown) - int(hours[0])
+    padded = np.concatenate([unknown, series, unknown])
+    return np.asarray(sliding_window_view(padded, len(series))[first : first + len(hours)])
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage, which is known a week later, when their values are first used as
-    those of an earlier week."""
+    """Return the hours that were an outage. This is known a week later, when the value of such an hour is
+    first used as that of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
-def _level(series: Values, usual: Values, lag: int) -> Values:
-    """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown. `usual`: the
-    series without outages, for the hours before."""
-    day, newest = _ratio(series, usual, lag, DAY), _ratio(series, usual, lag, _NEWEST)
+def _levels(series: Values, before: Values) -> tuple[Values, Values]:
+    """Return the ratio between the latest hours and those of earlier weeks, and that of a whole week; 1 if
+    unknown. `before`: float64[weeks, hours], the same hour in these weeks, without outages."""
+    both = np.isfinite(series) & np.isfinite(before)
+    new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
+    newest, day, week = (
+        np.divide(one, other, out=np.full(before.shape, np.nan), where=other > 0)
+        for one, other in zip(new, old, strict=True)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
-    return _clipped(np.where(is_step, newest, day))
+    return _clipped(np.where(is_step, newest, day)), _clipped(week)
 
 
 def _clipped(levels: Values) -> Values:
@@ -138,28 +155,18 @@ def _clipped(levels: Values) -> Values:
     return np.clip(np.where(np.isnan(levels), 1.0, levels), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
 
 
-def _ratio(series: Values, usual: Values, lag: int, hours: int) -> Values:
-    """Return the sum of the last `hours` divided by that of the usual hours `lag` before; NaN if that sum is
-    0."""
-    before = _moved(usual, lag)
-    both = np.isfinite(series) & np.isfinite(before)
-    new, old = (_sums(np.where(both, values, 0.0), hours) for values in (series, before))
-    return np.asarray(np.divide(new, old, out=np.full(len(series), np.nan), where=old > 0))
-
-
-def _sums(values: Numbers, hours: int) -> Numbers:
-    """Return the sum of each hour (the last axis) and those before it, `hours` in total. Adds windows of
-    doubled length; unlike a running sum, zero stays zero."""
-    found: Numbers | None = None
-    window, length, covered = values, 1, 0
-    while covered < hours:
-        if hours & length:
-            found = window if found is None else _plus_moved(found, window, covered)
-            covered += length
-        if covered < hours:
-            window = _plus_moved(window, window, length)
-            length *= 2
-    return values if found is None else found
+def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
+    """Return for each length the sum of each hour (the last axis) and those before it, that many in total.
+    Adds windows of doubled length; unlike a running sum, zero stays zero."""
+    found = [values] * len(lengths)
+    window, length = values, 1
+    while length <= max(lengths):
+        for place, wanted in enumerate(lengths):
+            if wanted & length:
+                covered = wanted % length
+                found[place] = _plus_moved(found[place], window, covered) if covered else window
+        window, length = _plus_moved(window, window, length), 2 * length
+    return found
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
@@ -171,33 +178,32 @@ def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
 
 
 def _median(rows: Sequence[Values]) -> Values:
-    """Return the element-wise median of the known values of four arrays."""
-    known = np.sum([np.isfinite(row) for row in rows], axis=0)
-    one, two, three, four = (np.where(np.isfinite(row), row, np.inf) for row in rows)
-    one, two = np.minimum(one, two), np.maximum(one, two)
-    three, four = np.minimum(three, four), np.maximum(three, four)
-    first, second = np.minimum(one, three), np.maximum(one, three)
-    third = np.minimum(two, four)
-    second, third = np.minimum(second, third), np.maximum(second, third)
-    below = np.where(known >= 3, second, first)
-    above = np.where(known >= 4, third, np.where(known >= 2, second, first))
-    return np.where(known > 0, (below + above) / 2, np.nan)
+    """Return the element-wise median of the known values of four arrays, which are overwritten."""
+    first, second, third, fourth = rows
+    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+        # Sorts unknown values last: `fmin` ignores NaN, `maximum` returns it.
+        low = np.fmin(rows[one], rows[other])
+        np.maximum(rows[one], rows[other], out=rows[other])
+        rows[one][...] = low
+    below = np.where(np.isnan(third), first, second)
+    above = np.where(np.isnan(fourth), np.where(np.isnan(second), first, second), third)
+    below += above
+    below /= 2
+    return below
 
 
-def _scores(errors: Values, distances: Distances) -> Values:
-    """Return the mean error of each rule: float64[rules, distances, hours], NaN if it was never tried.
+def _scores(errors: Errors, distances: Distances) -> Errors:
+    """Return the mean error of a rule: float32[distances, hours]; the largest number if it was never tried.
 
     `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
-    sums, counts = (
-        _of_ends(values, distances) for values in (np.where(is_known, errors, 0.0), is_known.astype(np.int16))
+    (weekly, newest), counts = (
+        _of_ends(values, distances) for values in (np.where(is_known, errors, 0), is_known.astype(np.int8))
     )
-    weekly, newest = (
-        np.divide(total, count, out=np.full(errors.shape, np.nan), where=count > 0)
-        for total, count in zip(sums, counts, strict=True)
-    )
-    return np.asarray(np.where(np.isnan(weekly), newest, weekly + np.nan_to_num(newest)))
+    weeks, days = (np.maximum(count, 1).astype(np.float32) for count in counts)
+    scores = weekly / weeks + newest / days
+    return np.where(counts[0] | counts[1], scores, _UNTRIED)
 
 
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
@@ -205,11 +211,10 @@ def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
     whose values are known."""
     hours = values.shape[-1]
     weekly, newest = np.zeros_like(values), np.zeros_like(values)
-    windows = _sums(values, 2 * _AROUND + 1)
+    around, days = _sums(values, 2 * _AROUND + 1, DAY)
     for week in range(1, _WEEKS + 1):
         end = max(WEEK * week - _AROUND, int(distances[-1]))
-        weekly[..., end:] += windows[..., : max(hours - end, 0)]
-    windows = _sums(values, DAY)
+        weekly[:, end:] += around[:, : max(hours - end, 0)]
     for place, end in enumerate(distances.tolist()):
-        newest[..., place, end:] = windows[..., place, : max(hours - end, 0)]
+        newest[place, end:] = days[place, : max(hours - end, 0)]
     return weekly, newest

@@ -2,7 +2,8 @@
 ratios of actual to predicted values.
 
 The errors are computed from the series itself: for each past hour, the forecast that would have been made
-over the same distance is compared with the actual value. Quantiles of these ratios give the interval.
+over the same distance is compared with the actual value. Quantiles of the ratios between forecast and actual
+value give the interval.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class ForecastInterval(NamedTuple):
 
 
 class ForecastGrade(NamedTuple):
-    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share whose high end was not
-    exceeded; `error`: median error of the middle, as a share of the actual value."""
+    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share of the forecasts whose
+    upper bound was not exceeded. `error`: median error of the median forecast, as a share of the actual
+    value."""
 
     tried: int
     covered: float
@@ -60,12 +62,12 @@ class SeasonalForecast:
 
     def interval(self) -> ForecastInterval:
         """Return the forecast."""
-        now = np.array([len(self._series) - 1])
         hours = []
-        for distance, bases in enumerate(self._bases, 1):
-            forecast = self._candidates(now, distance)[0]
+        for bases, (ratios, _) in zip(self._bases, self._ratios, strict=True):
             # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
-            hours.append(np.where(np.isnan(forecast), bases[-1], forecast))
+            places = np.array(self._shares) * (len(ratios) - 1)
+            factors = np.interp(places, np.arange(len(ratios)), ratios) if len(ratios) else np.ones(3)
+            hours.append(factors * bases[-1])
         return ForecastInterval(*np.array(hours).T)
 
     def grade(self) -> ForecastGrade:
@@ -114,25 +116,17 @@ class SeasonalForecast:
         found = np.full((len(origins), 3), np.nan)
         if not len(ratios):
             return found
-        # Numbers the ratios whose end was known at each origin.
-        numbers = np.cumsum(ends[None, :] <= origins[:, None], axis=1, dtype=np.int64)
-        rows = np.flatnonzero(numbers[:, -1])
-        numbers, counts = numbers[rows], numbers[rows, -1]
-        place = np.array(self._shares)[:, None] * (counts - 1)
+        is_known = ends <= origins[:, None]
+        known = np.flatnonzero(is_known)  # of one origin after the other, ascending ratios
+        counts = np.count_nonzero(is_known, axis=1)
+        rows = np.flatnonzero(counts)
+        starts, lasts = (np.cumsum(counts) - counts)[rows], counts[rows] - 1
+        place = np.array(self._shares)[:, None] * lasts
         below = place.astype(np.int64)
-        above = np.minimum(below + 1, counts - 1)
-        lower, upper = ratios[_places_of(numbers, np.array([below, above]) + 1)]
+        above = np.minimum(below + 1, lasts)
+        lower, upper = ratios[known[np.array([below, above]) + starts] - rows * len(ratios)]
         found[rows] = (lower + (place - below) * (upper - lower)).T
         return np.asarray(found * bases[origins][:, None])
-
-
-def _places_of(numbers: Places, wanted: Places) -> Places:
-    """Return in each row the first place of the wanted numbers. `numbers`: int64[rows, places], rising;
-    `wanted`: int64[..., rows]."""
-    rows, width = numbers.shape
-    begin = np.arange(rows) * (width + 1)
-    found = np.searchsorted((numbers + begin[:, None]).ravel(), wanted + begin)
-    return np.asarray(found - np.arange(rows) * width)
 
 
 def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:

@@ -17,7 +17,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Partitions that a task may have regardless of load: at most `partitions`; None: any number.
+    """Limit on the partitions of a task regardless of their load: at most `partitions`; None means any
+    number.
 
     The result depends only on a task's number of partitions, so that stages can check thousands of tasks in
     one array operation. Raises InvalidRequest if `partitions` is below 1.
@@ -42,8 +43,8 @@ class Limits:
         return np.asarray(counts <= self.partitions)
 
     def admits(self, counts: Counts) -> Mask:
-        """Return, for each element of `counts`, whether a task with that number of partitions may get one
-        more."""
+        """Return, for each element of `counts`, whether a task with that number of partitions may get another
+        partition."""
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:

@@ -1,4 +1,4 @@
-"""Resolution of the load of every partition: its own, that of its topic, or the default."""
+"""Determines the load of every partition: its own measured load, the load of its topic, or the default."""
 
 from __future__ import annotations
 
@@ -59,10 +59,12 @@ def resolve(
     default: PartitionLoad = UNKNOWN_LOAD,
     recent: Sequence[Mapping[TopicPartition, PartitionLoad]] = (),
 ) -> PartitionLoads:
-    """Return own load, else the per-partition load of the topic, else the default, with its level.
+    """Return the partition's own load; if unknown, the mean load of the topic's partitions; if unknown, the
+    default. Also return the level of the result.
 
-    A load without messages takes them from the next coarser level. Partitions missing in an observation of
-    `recent` get their present load. Raises InvalidRequest that names a partition with an invalid load.
+    If a load has no message rate, the message rate of the next coarser level is used. Partitions missing in
+    an observation of `recent` get their present load. Raises InvalidRequest that names a partition with an
+    invalid load.
     """
     topics = topics or {}
     rates, levels = _rates(partitions, known, topics, default)

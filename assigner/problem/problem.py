@@ -2,7 +2,8 @@
 
 Sizes and capacities are integers in thousandths of a byte (or message) per second. Sums therefore do not
 depend on the order of summation. Sizes are rounded up, so a placement that fits in the model also fits in
-reality. Every stage identifies partitions by rank: 0 is the heaviest; equal ones are ordered by name.
+reality. Every stage identifies partitions by rank: rank 0 is the heaviest partition; partitions with equal
+load are ordered by name.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Policy:
     does not relieve a task. `settling`: number of observations, including the present one, in which a task
     must have been overloaded or the load must have needed more tasks. `move_slack`: share by which an
     incremental plan may exceed the minimum of moved bytes in order to move fewer partitions. `move_budget`:
-    share of all bytes that a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved
-    byte/s must free for an incremental plan to become a full one automatically; None: only on request.
+    share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of capacity that a
+    moved byte/s must free for an incremental plan to become a full one automatically; None: only on request.
     `exact_cells`: partitions with load * tasks, up to which the solver is tried on all partitions. `effort`:
     factor for every step limit. `seed`: seed of random choices. `keep_reason`: reason why no task is removed,
     if the planner and not the datastream set the minimum of tasks.
@@ -125,12 +126,12 @@ class PlacementProblem:
 
     @property
     def dimensions(self) -> int:
-        """1: bytes; 2: bytes and messages."""
+        """Number of dimensions: 1 for bytes, 2 for bytes and messages."""
         return int(self.sizes.shape[1])
 
     @property
     def per_task(self) -> Limits:
-        """Limits of one task besides its load."""
+        """Limits of one task other than its load."""
         return Limits(self.limits.max_partitions_per_task)
 
     @property

@@ -11,7 +11,7 @@ class Arrangement:
     """A mutable placement, local to one call of a stage.
 
     `sizes`: int64[n, D] by rank. `task_of`: int32[n], -1 if a partition has no task. `loads`: int64[m, D].
-    `counts`: int64[m]. Only `transfer` and `put` change them.
+    `counts`: int64[m]. Only `transfer` and `put` change the placement.
     """
 
     __slots__ = ("_changed", "_members", "_starts", "counts", "loads", "sizes", "task_of")

@@ -112,7 +112,7 @@ class _Search:
         self._worth = np.where(goal.homes >= 0, sizes, 0)
 
     def displaced(self) -> list[int]:
-        """Return the partitions that are displaced from home: those without a task first, then the
+        """Return the partitions that are not in their own task: first partitions without a task, then the
         heaviest."""
         displaced = np.flatnonzero(self._displaced_mask())
         order = np.lexsort((displaced, -self._sizes[displaced], self.task_of[displaced] >= 0))

@@ -48,7 +48,8 @@ class ColumnPacking:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether this stage is affordable: there are not too many partitions, and few per task."""
+    """Return whether this stage takes acceptable time: there are not too many partitions, and few per
+    task."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
@@ -94,7 +95,7 @@ class _Kinds:
     def assign(
         self, columns: list[dict[int, int]], sizes: Ints, room: int, limits: Limits, wanted: int
     ) -> TaskOf | None:
-        """Assign partitions to the columns; fit the remaining ones into the remaining tasks."""
+        """Assign partitions to the columns; fit the remaining partitions into the remaining tasks."""
         task_of = np.full(len(sizes), -1, np.int32)
         waiting = [list(ranks) for ranks in self.members]
         for task, column in enumerate(columns):

@@ -74,7 +74,7 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
     """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
 
-    None: no exchange lowers the larger load of the two.
+    None means that no exchange lowers the larger load of the two tasks.
     """
     looked_at = 0
     loads = state.loads[:, 0]
@@ -108,7 +108,8 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
-    """Return the best exchange over all partners: for each partition to take back, the best one to give.
+    """Return the best exchange of `task` with any partner. For each partition that the partner could give,
+    the best partition to give in return is considered.
 
     Exchanges that bring both to the target are preferred, then exchanges that fill a partner, then the best
     levelling of the pair.

@@ -190,7 +190,9 @@ def fewest_moved_of_heavy(
     builder = model.solver_model
     ranges = [staying.get(task, [(0, amount)]) for task, amount in enumerate(small.tolist())]
     stays = [
-        builder.new_int_var_from_domain(cp_model.Domain.from_intervals([list(one) for one in allowed]), "")
+        builder.new_int_var_from_domain(
+            cp_model.Domain.from_intervals([list(interval) for interval in allowed]), ""
+        )
         for allowed in ranges
     ]
     comes = [builder.new_int_var(0, room, "") for room in rooms.tolist()]
@@ -328,7 +330,8 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program with incremental columns: the cheapest uses within the rows (GLOP, warm start)."""
+    """Linear program to which columns are added step by step. It minimizes the cost of the used columns
+    subject to the limits of the rows (GLOP, warm start)."""
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")

@@ -34,7 +34,7 @@ def tail_start(sizes: Ints) -> int:
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
     """Return tasks for `tail` partitions that level the counts; -1: no room.
 
-    `counts`: int64[m] before. `closed`: bool[m], tasks that receive none while others can.
+    `counts`: int64[m] before. `closed`: bool[m], tasks that receive partitions only if no other task can.
     """
     open_tasks = np.flatnonzero(~closed) if not closed.all() else np.arange(len(counts))
     most = _highest_count(counts, tail, limits)

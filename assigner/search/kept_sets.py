@@ -89,8 +89,8 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Add partitions without load. They stay if their task does; otherwise they get the task with the fewest
-    partitions."""
+    """Add partitions without load. Partitions stay if their task stays; otherwise they get the task with the
+    fewest partitions."""
     task_of = question.homes.copy()
     task_of[carrying] = placed
     used = np.unique(placed)
@@ -223,7 +223,7 @@ class _Generation:
     def _hint(self) -> dict[int, int]:
         found: Counter[int] = Counter()
         for pair in self._incumbent():
-            found.update(self._columns[one] for one in pair if one in self._columns)
+            found.update(self._columns[task] for task in pair if task in self._columns)
         return dict(found)
 
     def _add(self, column: _KeptSet | _Pattern) -> bool:

@@ -15,34 +15,41 @@ from assigner.problem.problem import Ints
 from assigner.search.greedy import best_fit
 
 
-def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> int:
-    """Return the tasks that a simple packing fills, each partition above `usable` in a task of its own.
+def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> list[int]:
+    """Return for each hour the tasks that a simple packing fills, each partition above `usable` in a task of
+    its own.
 
-    `sizes`: int64[n, D] in any order, `usable`: int64[D]. At least 1.
+    `sizes`: int64[hours, n, D] in any order, `usable`: int64[D]. At least 1.
     """
-    alone = (sizes > usable).any(axis=1)
-    own, rest = int(alone.sum()), sizes[~alone]
-    if not len(rest):
-        return max(own, 1)
-    rest = rest[np.argsort(-(rest / usable).sum(axis=1), kind="stable")]
-    sums = rest.sum(axis=0)
-    least = max(1, limits.bound(len(rest)), int((-(-sums // usable)).max()))
-    if least == _most_tasks(rest, usable, limits):
-        return own + least
-    return own + _packed(rest, usable, limits)
+    is_alone = np.asarray((sizes > usable).any(axis=2))
+    shares = np.where(is_alone, -1.0, (sizes / usable).sum(axis=2))
+    order = np.argsort(-shares, axis=1, kind="stable")
+    rest = np.take_along_axis(np.where(is_alone[:, :, None], 0, sizes), order[:, :, None], axis=1)
+    own = is_alone.sum(axis=1)
+    sums = (-(-rest.sum(axis=1) // usable)).max(axis=1)
+    most = _most_tasks(rest, sizes.shape[1] - own, usable, limits)
+    found = []
+    for hour, alone in enumerate(own.tolist()):
+        count = sizes.shape[1] - alone
+        least = max(1, limits.bound(count), int(sums[hour])) if count else 0
+        if least < most[hour]:
+            least = _packed(rest[hour, :count], usable, limits)
+        found.append(max(alone + least, 1))
+    return found
 
 
-def _most_tasks(sizes: Ints, usable: Ints, limits: Limits) -> int:
-    """Return an upper bound on the tasks of every packing that opens a task only if necessary.
+def _most_tasks(sizes: Ints, counts: Ints, usable: Ints, limits: Limits) -> Ints:
+    """Return for each hour an upper bound on the tasks of every packing that opens a task only if necessary.
 
-    `sizes`: int64[n, D] in the order of packing.
+    `sizes`: int64[hours, n, D] in the order of packing; only the first `counts` of each hour are packed.
     """
-    before = np.cumsum(sizes, axis=0) - sizes
-    places = np.arange(len(sizes))
-    open_tasks = (before // (usable - sizes + 1)).sum(axis=1)
+    before = np.cumsum(sizes, axis=1) - sizes
+    places = np.arange(sizes.shape[1])
+    open_tasks = (before // (usable - sizes + 1)).sum(axis=2)
     if limits.partitions is not None:
         open_tasks = open_tasks + places // limits.partitions
-    return int(np.minimum(open_tasks, places).max()) + 1
+    opened = np.minimum(open_tasks, places) + 1
+    return np.asarray(np.where(places < counts[:, None], opened, 0).max(axis=1, initial=0))
 
 
 def _packed(sizes: Ints, usable: Ints, limits: Limits) -> int:

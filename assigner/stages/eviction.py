@@ -2,7 +2,7 @@
 lower bound.
 
 Partitions leave a task that is removed, that an offending partition needs for itself, that has too many
-partitions, or that is overloaded. All others stay.
+partitions, or that is overloaded. All other partitions stay.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _least(
 
 
 def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
-    """Return a greedy cover in two dimensions: most relief per byte first, then needless ones are removed
-    from it."""
+    """Return a greedy cover in two dimensions: partitions with the most relief per byte are added first; then
+    unnecessary partitions are removed."""
     left = excess.astype(np.float64)
     free = members.tolist()
     taken: list[int] = []

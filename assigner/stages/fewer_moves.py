@@ -32,8 +32,8 @@ SOLVER_CELLS: Final = 5_000
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
 
-    For each task that gives away several partitions, these return, and as few heavy partitions as possible
-    leave instead. The solver then improves small cases.
+    For each task that gives away several partitions, these partitions return to it, and as few heavy
+    partitions as possible leave instead. The solver then improves small cases.
     """
     if not (kept.reached and kept.fits and policy.move_slack):
         return kept
@@ -77,7 +77,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """`slack`: units that may move in addition to the current ones."""
+    """`slack`: units of load that may move in addition to those that move now."""
 
     problem: PlacementProblem
     kept: StickyPlacement
@@ -85,7 +85,8 @@ class _MoveSearch:
     slack: int
 
     def givers(self) -> list[int]:
-        """Return the remaining tasks that give away at least two partitions, those with the most first."""
+        """Return the remaining tasks that give away at least two partitions, sorted by descending number of
+        these partitions."""
         home, alive = self.problem.home, self.kept.alive
         leaves = (home >= 0) & (self.state.task_of != home)
         leaves[leaves] = alive[home[leaves]]
@@ -94,7 +95,8 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace the partitions that leave the task by fewer ones; return False if no such set was found."""
+        """Replace the partitions that leave the task with fewer partitions; return False if no such set was
+        found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:

@@ -89,7 +89,8 @@ def fewest_tasks(inputs: PackingInput) -> Packing:
 
 
 def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
-    """Try to fit everything into exactly `tasks` tasks, cheapest method first, until one succeeds."""
+    """Try to fit all partitions into exactly `tasks` tasks. Methods are tried in order of their cost, until
+    one succeeds."""
     goal = goal_at(inputs, tasks)
     state = level(inputs, tasks, goal, tail_start(inputs.sizes))
     if not fits_all(state, inputs) and (goal == inputs.room).all():

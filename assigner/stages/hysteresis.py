@@ -2,10 +2,10 @@
 
 Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
 adds none. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
-observation, so that observations of a day keep the tasks that the day needs. Both happen in one step. While
-the load grows, tasks are added for the latest observation. While the load falls, tasks are not removed until
-it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as (1 - p) / (1 + p)
-is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
+observation, so that observations of a day keep the tasks that the day needs. Tasks are added or removed in
+one step. While the load grows, tasks are added for the latest observation. While the load falls, tasks are
+not removed until it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as
+(1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def task_count(problem: PlacementProblem, policy: Policy) -> TaskCount:
 
 
 def _grows(newest: Sequence[Ints]) -> bool:
-    """Return whether the load rises from each of these observations to the next."""
+    """Return whether the load rises from each observation to the next."""
     totals = [int(sizes.sum()) for sizes in newest]
     return len(totals) > 1 and all(before < after for before, after in pairwise(totals))
 
@@ -104,8 +104,8 @@ def _only_falls(observations: Sequence[Ints]) -> bool:
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
-    """Return why tasks are kept although the load does not need them. `keep`, `present_need`: tasks needed
-    with headroom by all observations, and by the current one."""
+    """Return why tasks are kept although the load does not need them. `keep`: tasks that all observations
+    need with headroom. `present_need`: tasks that the current observation needs with headroom."""
     headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
     if present_need == keep:
         return f"it needs {keep} {headroom}"
@@ -123,7 +123,8 @@ def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """Return the same bound with headroom; a partition that fits only without headroom counts as one task."""
+    """Return the lower bound on tasks with headroom. A partition that fits only without headroom counts as
+    one task."""
     alone = (sizes > room).any(axis=1)
     rest = np.minimum(sizes[~alone], spared)
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)

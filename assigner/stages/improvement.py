@@ -2,8 +2,8 @@
 
 If few partitions carry most of the load, the solver places those exactly and treats the small ones as
 divisible. Then the small partitions are repacked: the lightest subset leaves each task that exceeds its room.
-This may be more than the solver assumed. The feasible sums are then added to the model, and it is solved
-again.
+The light partitions may need more room than the solver assumed. The feasible sums are then added to the
+model, and it is solved again.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tas
 
 
 class _SmallPartitions:
-    """All partitions except the first `heavy` ones.
+    """All partitions except the first `heavy` partitions.
 
     `staying`: by task, known feasible sums (first to last, units) of the small partitions that stay at home.
     """

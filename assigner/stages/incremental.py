@@ -34,7 +34,8 @@ _CELLS_TO_TRY: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class StickyPlacement:
-    """An incremental placement. Numbers below `homes` are current tasks, those from there on are new.
+    """An incremental placement. Numbers below `homes` are current tasks; numbers from `homes` on are new
+    tasks.
 
     `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
     with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: all are;
@@ -233,7 +234,7 @@ class RepairScope:
 
 
 def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
-    """Return the tasks to remove: the lightest ones without an offending partition."""
+    """Return the tasks to remove: the lightest tasks that have no offending partition."""
     if surplus <= 0:
         return present[:0]
     offenders = problem.home[problem.offending & (problem.home >= 0)]
@@ -277,8 +278,9 @@ def _is_gain_worth_moves(
 
 
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Return the tasks to reduce to the target: all above it in a rebalance, else lasting overloads. If a
-    task is added, the band does not apply, because the new task should relieve current ones."""
+    """Return the tasks whose load must be reduced to the target: in a rebalance, all tasks above the target;
+    otherwise, tasks with a lasting overload. If a task is added, the band does not apply, because the new
+    task should relieve current ones."""
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:
@@ -341,7 +343,8 @@ def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, 
 
 
 def _place_isolated(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf) -> Mask:
-    """Give each isolated partition without a task an empty one; return the tasks open to other partitions."""
+    """Give each isolated partition without a task an empty task; return the tasks that are open to other
+    partitions."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]
     free = scope.alive.copy()

@@ -133,7 +133,7 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Mark further tasks as alive. Empty tasks are part of the plan too, because few partitions may have
+    """Mark further tasks as alive. Empty tasks are also part of the plan, because few partitions may have
     load."""
     missing = tasks - int(alive.sum())
     if missing > 0:

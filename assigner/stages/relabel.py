@@ -1,4 +1,4 @@
-"""Mapping of new tasks to current ones, so that a plan from scratch moves as little as possible."""
+"""Mapping of new tasks to current tasks, so that a plan from scratch moves as little load as possible."""
 
 from __future__ import annotations
 

@@ -3,21 +3,25 @@ needed. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from assigner.forecast.outlook import Loads, Outlook
+from assigner.forecast.outlook import Outlook
 from assigner.planner import plan
 from assigner.problem.limits import Limits
-from assigner.problem.loads import Rates, resolve
+from assigner.problem.loads import resolve
 from assigner.problem.problem import PlanMode, in_units, usable_units
 from assigner.search.quick import quick_tasks
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
 from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
+
+_CELLS: Final = 50_000
+"""Partitions times hours that are packed in one pass, which limits its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,12 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
     check_growth(growth)
 
     def tasks(number: int, total: float) -> int:
-        loads = found.loads(number, total)
+        loads = found.loads(number, total * growth)
         return needed_tasks(loads, loads, limits, how)
 
-    return _hours(found, growth, tasks)
+    totals = zip(found.totals.middle.tolist(), found.totals.high.tolist(), strict=True)
+    needed = [(tasks(number, middle), tasks(number, high)) for number, (middle, high) in enumerate(totals)]
+    return _hours(found, growth, needed)
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
@@ -56,41 +62,26 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
     InvalidRequest for an invalid capacity.
     """
     usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)
-    shape: Loads | None = None
-    rates = np.empty((0, 2))
-
-    def tasks(number: int, total: float) -> int:
-        nonlocal shape, rates
-        if shape is not found.shapes[number]:
-            shape = found.shapes[number]
-            rates = _rates(shape, how.default)
-        before = float(rates[:, 0].sum())
-        scaled = np.minimum(rates * (total / before if before else 1.0), HIGHEST_RATE)
-        return quick_tasks(in_units(scaled[:, : len(usable)]), usable, per_task)
-
-    return _hours(found, 1.0, tasks)
-
-
-def _rates(loads: Loads, default: PartitionLoad) -> Rates:
-    """Return bytes and messages per second of each partition: float64[n, 2]."""
-    messages = default.messages_per_second or 0.0
-    return np.array(
-        [
-            (
-                load.bytes_per_second,
-                messages if load.messages_per_second is None else load.messages_per_second,
-            )
-            for load in loads.values()
-        ]
-    ).reshape(-1, 2)
+    totals, default = np.array([found.totals.middle, found.totals.high]), how.default.messages_per_second
+    together = max(1, _CELLS // max(len(found.places), 1))
+    needed: list[tuple[int, int]] = []
+    for first in range(0, len(found.shapes), together):
+        hours = np.nan_to_num(found.shapes[first : first + together], nan=default or 0.0)
+        before = hours[:, :, 0].sum(axis=1)
+        wanted = totals[:, first : first + together]
+        factors = np.divide(wanted, before, out=np.ones_like(wanted), where=before > 0)
+        scaled = np.minimum(hours[None, :, :, : len(usable)] * factors[:, :, None, None], HIGHEST_RATE)
+        middle, high = (quick_tasks(in_units(one), usable, per_task) for one in scaled)
+        needed += zip(middle, high, strict=True)
+    return _hours(found, 1.0, needed)
 
 
-def _hours(found: Outlook, growth: float, tasks: Callable[[int, float], int]) -> list[ComingHour]:
+def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
+    """Return the rows. `needed`: tasks for the middle and for the high end of each hour."""
     rows = []
-    for number, hour_ms in enumerate(found.hours_ms):
+    for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):
         low, middle, high = (float(part[number]) * growth for part in found.totals)
-        expected, most = (tasks(number, total) for total in (middle, high))
-        rows.append(ComingHour(hour_ms, low, middle, high, expected, max(expected, most)))
+        rows.append(ComingHour(hour_ms, low, middle, high, tasks, max(tasks, most)))
     return rows
 
 
@@ -100,6 +91,7 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Return the tasks needed for these partitions, placed from scratch. `how`: load of those without one."""
+    """Return the tasks needed for these partitions, placed from scratch. `how`: load of partitions whose load
+    is unknown."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

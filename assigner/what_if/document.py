@@ -193,16 +193,18 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
         parsed = Document.model_validate(document)
     except ValidationError as error:
         raise InvalidRequest(_first_problem(error, document)) from error
-    partitions = [TopicPartition(one.topic, one.partition) for one in parsed.partitions]
+    partitions = [TopicPartition(partition.topic, partition.partition) for partition in parsed.partitions]
     topics = {name: _load(rate, LoadLevel.TOPIC) for name, rate in parsed.topics.items()}
     default = _load(parsed.defaults, LoadLevel.DEFAULT) if parsed.defaults else fallback.default
     _refuse_impossible({**{f"topics.{name}": rate for name, rate in topics.items()}, "defaults": default})
     known = {
         partition: load
-        for partition, one in zip(partitions, parsed.partitions, strict=True)
-        if (load := _known(one, topics.get(one.topic, default))) is not None
+        for partition, parsed_partition in zip(partitions, parsed.partitions, strict=True)
+        if (load := _known(parsed_partition, topics.get(parsed_partition.topic, default))) is not None
     }
-    labels, current = _numbered([None if one.task == _NO_TASK else one.task for one in parsed.partitions])
+    labels, current = _numbered(
+        [None if partition.task == _NO_TASK else partition.task for partition in parsed.partitions]
+    )
     knobs = parsed.policy.model_dump(exclude_none=True) if parsed.policy else {}
     return PlanningQuestion(
         loads=resolve(partitions, known, topics, default),
@@ -238,7 +240,9 @@ def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
 
 def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]:
     """Return task names in a fixed order (numbers, then texts), and the number of each partition's task."""
-    labels = sorted({task for task in tasks if task is not None}, key=lambda one: (isinstance(one, str), one))
+    labels = sorted(
+        {task for task in tasks if task is not None}, key=lambda task: (isinstance(task, str), task)
+    )
     numbers = {label: number for number, label in enumerate(labels)}
     current = [-1 if task is None else numbers[task] for task in tasks]
     return tuple(labels), np.array(current, dtype=np.int32)
@@ -279,6 +283,6 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
 
 
 def _key_text(part: object) -> str:
-    """Return the part itself if it is short, else its shortened form."""
+    """Return the part of the document if it is short; otherwise return a shortened form."""
     text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
     return text if 0 < len(text) <= LONGEST_NAME else shown(part)

@@ -1,7 +1,8 @@
 """Delivery gaps of partitions when instances are killed, moved or restarted, and after server outages.
 
-Environment: `RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and `BENCH_CASES`. Each figure is the minimum, median and
-maximum of its runs. Cases: planned, killed, zookeeper-killed, source-frozen, destination-killed …
+Environment: `STORE` (`zookeeper`, or `kafka`: three brokers), `RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and
+`BENCH_CASES`. Each figure is the minimum, median and maximum of its runs. Cases: planned, killed,
+store-killed, source-frozen, destination-killed …
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bench.mirror.rig.clusters import chosen
 from stack.wait import wait_until
 
 _NAMES = ("one", "two", "three")
-_SERVERS = ("ZooKeeper", "source", "destination")
+_SERVERS = ("store", "source", "destination")
+_STORE = os.environ.get("STORE", "zookeeper")
 _WINDOW = 3.0
 
 
@@ -92,7 +94,7 @@ def _several(runs: int, measure: Callable[[int], tuple[float, ...]]) -> list[lis
 
 
 def _planned(runs: int) -> None:
-    with service(_NAMES) as running:
+    with service(_NAMES, _STORE) as running:
         moved = _several(runs, lambda turn: _moved(running, turn))
         _row("a planned move: silence of the moved partition", moved[0], "< 1")
         _row("  of the others meanwhile", moved[1], "as below")
@@ -106,7 +108,7 @@ def _planned(runs: int) -> None:
 
 
 def _killed(runs: int) -> None:
-    with service(_NAMES) as running:
+    with service(_NAMES, _STORE) as running:
         killed = _several(runs, lambda _: _leader_killed(running))
         _row("leader killed: new plan in force", killed[0], "< 8")
         _row("  silence of what it did not run", killed[1], "")
@@ -121,17 +123,17 @@ def _killed(runs: int) -> None:
 def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
     """Return, for each outage duration, the seconds from recovery until the last partition flows."""
     lasts: list[list[float]] = []
-    with service(_NAMES) as running:
+    with service(_NAMES, _STORE) as running:
         for second in seconds:
             found = []
             for _ in range(runs):
-                found.append(outage(running.flow, running.servers[name], kind, second))
+                found.append(outage(running.flow, running.server(name), kind, second))
                 running.wait_until_spread()
             label = f"{name} {kind} for {second:.0f} s: the last partition flows after its return"
             lasts.append([each.last for each in found])
             _row(label, lasts[-1], "<= 10")
             _row("  the first partition", [each.first for each in found], "")
-            if name == "ZooKeeper":
+            if name == "store":
                 _row("  flowed on without it for", [each.flowed for each in found], "the lease")
         _end(running, "missing")
     return lasts
@@ -159,9 +161,12 @@ def main() -> None:
     """Run the cases of `BENCH_CASES` (default: all), each with three new instances and new servers."""
     runs = int(os.environ.get("RUNS", "10"))
     seconds = [float(one) for one in os.environ.get("OUTAGE_SECONDS", "5,20,60").split(",")]
-    print(f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s")
+    print(
+        f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s,"
+        f" {_STORE}"
+    )
     print(f"  {'seconds':70} {'min':>8} {'median':>8} {'max':>8}   {'required':>12}")
-    away = {f"{name.lower()}-{kind}": (name, kind) for name in _SERVERS for kind in Kind}
+    away = {f"{name}-{kind}": (name, kind) for name in _SERVERS for kind in Kind}
     found: dict[str, list[list[float]]] = {}
     for case in chosen("planned", "killed", *away):
         if case == "planned":

@@ -1,25 +1,36 @@
 """500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: time to publish a plan, CPU per event.
 
-ZooKeeper is real. Cluster metadata and instances are simulated, so their cost is not measured.
+The runs alternate between ZooKeeper and the store on Kafka, both real; `RUNS` (1) of each, `BENCH_CASES`
+chooses. Cluster metadata is simulated. The instances are simulated in a second process, so that they compete
+with the leader for the processors only; in a real fleet, they have their own.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
+import multiprocessing
+import os
+import statistics
 import tempfile
+import threading
 import time
+from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import psutil
 import structlog
 
 from assigner.planner import LoadPlanner
+from bench.mirror.rig.clusters import chosen
 from headrace.process.interpreter import collect_seldom
-from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, World
@@ -32,7 +43,7 @@ from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import LiveInstance, Membership
-from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.claims import TopicClaims
@@ -50,12 +61,15 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, Instance
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicDescription, TopicSelection
-from stack.ports import free_ports
-from stack.zookeeper import ZooKeeperServer
+from stack.process.parallel import for_each
+from stack.server import Server
+from stack.wait import wait_until
+from tests.coordination_stores import KafkaStore, NewSession, StoreServers, ZooKeeperStore, kafka_session
 from tests.fakes.instances import AtOnce
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, TASKS_EACH, INSTANCES = 500, 20, 20, 4, 50
+_SESSION_SECONDS, _REST_SECONDS, _PATIENCE_SECONDS = 30.0, 30.0, 60.0
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
 
 
@@ -96,17 +110,75 @@ class _TimedPlans(PlanStore):
             self.wall_seconds = time.perf_counter() - began
 
 
-class _World:
-    """Leader with its session, and sessions that simulate the other instances."""
+class _Fleet:
+    """Sessions that simulate the instances, in the second process."""
 
-    def __init__(self, address: str, exit_stack: ExitStack) -> None:
-        self.sessions = []
-        for _ in range(INSTANCES + 1):
-            session = ZooKeeper(ZooKeeperSettings(servers=address, session_timeout_seconds=30))
+    def __init__(self, new_session: NewSession) -> None:
+        self._sessions = []
+        self._known = dict.fromkeys(range(INSTANCES), NO_PLAN)
+        for _ in range(INSTANCES):
+            session = new_session(_SESSION_SECONDS)
             session.start()
-            exit_stack.callback(session.stop)
-            self.sessions.append(session)
-        own = self.sessions[0]
+            self._sessions.append(session)
+        self.members = [
+            Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))
+            for n, session in enumerate(self._sessions)
+        ]
+
+    def read_by_all(self, epoch: int) -> float:
+        """Read the plan of an epoch on all instances, as soon as it has arrived; return the seconds."""
+        began = time.perf_counter()
+        with ThreadPoolExecutor(8) as pool:
+            deque(pool.map(partial(self._read, epoch), range(INSTANCES)), 0)
+        seconds = time.perf_counter() - began
+        assert self._lanes() == DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
+        return seconds
+
+    def _lanes(self) -> int:
+        """Return the number of lanes that the instances derive from their plans."""
+        datastreams = tuple(one.datastream for one in DefinitionStore(self._sessions[0]).all().readable)
+        return sum(
+            len(lane_specs(self._known[number].plan, member.name, datastreams).specs)
+            for number, member in enumerate(self.members)
+        )
+
+    def _read(self, epoch: int, number: int) -> None:
+        """Read the changes of the plan, as a follower does."""
+        plans, name = PlanStore(self._sessions[number], "reader"), self.members[number].name
+        while self._known[number].plan.epoch != epoch:
+            changed = threading.Event()
+            self._known[number] = plans.read_for(name, self._known[number], changed.set)
+            if self._known[number].plan.epoch != epoch:
+                changed.wait(_PATIENCE_SECONDS)
+
+    def serve(self, orders: Connection) -> None:
+        """Follow the orders: an epoch to read, None to lose an instance, until the connection is closed."""
+        orders.send(self.members)
+        with suppress(EOFError):
+            while True:
+                epoch = orders.recv()
+                if epoch is None:
+                    self._sessions[-1].stop()
+                orders.send(self.read_by_all(epoch) if epoch is not None else 0.0)
+        for session in self._sessions:
+            session.stop()
+
+
+def _serve_fleet(new_session: NewSession, orders: Connection) -> None:
+    collect_seldom()  # as an instance does
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    _Fleet(new_session).serve(orders)
+
+
+class _World:
+    """Leader with its session, and the process of the other instances."""
+
+    def __init__(self, store: StoreServers, exit_stack: ExitStack) -> None:
+        self.seconds: dict[str, float] = {}
+        """Times to compare between stores, by label."""
+        own = store.session(_SESSION_SECONDS)
+        own.start()
+        exit_stack.callback(own.stop)
         topics = {
             f"team-{number:03}-{topic:02}": PARTITIONS_EACH
             for number in range(DATASTREAMS)
@@ -143,11 +215,14 @@ class _World:
         )
         self.world_view = _TimedWorldView(stores, planning, topic_discovery, clock, watch.look)
         self.leader = Leader(self.world_view, EventLog(own), lambda _: None, clock, Health(), 1.0)
-        self.members = [
-            Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))
-            for n, session in enumerate(self.sessions[1:])
-        ]
-        self.leader.joined(self.members[0])
+        spawn = multiprocessing.get_context("spawn")
+        self._fleet, theirs = spawn.Pipe()
+        process = spawn.Process(target=_serve_fleet, args=(store.session, theirs))
+        process.start()
+        theirs.close()
+        exit_stack.callback(process.join)
+        exit_stack.callback(self._fleet.close)
+        self.leader.joined(self._fleet.recv()[0])
 
     def tick(self, label: str) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
@@ -163,6 +238,7 @@ class _World:
             "written": self.plans.wall_seconds,
             f"read by all {INSTANCES}": self.read_by_all(),
         }
+        self.seconds["first plan written and read"] = sum(list(parts.values())[1:])
         for label, seconds in parts.items():
             print(f"    {label:42} {'':7} {seconds:7.2f}")
         print(f"    {'together':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
@@ -179,40 +255,31 @@ class _World:
         self.plans.publish(replace(stored.plan, epoch=Epoch(stored.plan.epoch + 1), tasks=moved), stored)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         print(f"  {'everything moved: the plan is written':44} {cpu:7.2f} {wall:7.2f}")
-        print(f"    {f'and read by all {INSTANCES}':42} {'':7} {self.read_by_all():7.2f}")
+        read = self.read_by_all()
+        self.seconds["moved plan written and read"] = wall + read
+        print(f"    {f'and read by all {INSTANCES}':42} {'':7} {read:7.2f}")
 
     def read_by_all(self) -> float:
-        """Read the plan on all instances and derive their lanes; return the seconds of the reads."""
-        datastreams = tuple(one.datastream for one in self.definitions.all().readable)
-
-        def read(number: int) -> Plan:
-            return PlanStore(self.sessions[number + 1], "reader").read_for(self.members[number].name).plan
-
-        began = time.perf_counter()
-        with ThreadPoolExecutor(8) as pool:
-            plans = list(pool.map(read, range(INSTANCES)))
-        seconds = time.perf_counter() - began
-        lanes = sum(
-            len(lane_specs(plan, member.name, datastreams).specs)
-            for plan, member in zip(plans, self.members, strict=True)
-        )
-        assert lanes == len(self.source.topics) * PARTITIONS_EACH
+        """Return the seconds until all instances have read the plan."""
+        self._fleet.send(self.plans.read().plan.epoch)
+        seconds: float = self._fleet.recv()
         return seconds
 
+    def lose_instance(self) -> None:
+        """End the session of an instance."""
+        self._fleet.send(None)
+        self._fleet.recv()
 
-def main() -> None:
-    """Plan an empty service, then apply one event after the other."""
-    collect_seldom()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+
+def _run(store: StoreServers) -> Mapping[str, float]:
+    """Plan an empty service, then apply one event after the other; return the times to compare."""
     with ExitStack() as exit_stack:
-        folder = exit_stack.enter_context(tempfile.TemporaryDirectory())
-        server = ZooKeeperServer("zookeeper", Path(folder), free_ports(1)[0], settings={"maxClientCnxns": 0})
-        server.start()
-        exit_stack.callback(server.stop)
-        world = _World(server.address, exit_stack)
+        exit_stack.callback(for_each, store.servers.values(), Server.kill)
+        for_each(store.servers.values(), Server.start)
+        world = _World(store, exit_stack)
         for number in range(DATASTREAMS):
             world.definitions.create(_datastream(number))
-        print(f"{DATASTREAMS} datastreams, {len(world.source.topics)} topics, {INSTANCES} instances")
+        print(f"\n{store.title}")
         print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
         world.first_plan()
         world.move_everything()
@@ -224,6 +291,59 @@ def main() -> None:
         world.tick("a topic was created")
         world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
         world.tick("a datastream was created")
-        world.sessions[-1].stop()
+        world.lose_instance()
         world.tick("an instance went")
         print("  (required: one event < 1 s of CPU)")
+        if isinstance(store, KafkaStore):
+            _print_sizes(store)
+        return world.seconds
+
+
+def _replica_bytes(address: str) -> int:
+    """Return the memory that a session takes, besides the code that it shares with the instance."""
+    process = psutil.Process()
+    session = kafka_session(address, _SESSION_SECONDS)
+    before = process.memory_info().rss
+    session.start()
+    gc.collect()
+    after = process.memory_info().rss
+    session.stop()
+    return after - before
+
+
+def _zookeeper(folder: Path) -> StoreServers:
+    return ZooKeeperStore(folder, {"maxClientCnxns": 0})
+
+
+def _kafka(folder: Path) -> StoreServers:
+    return KafkaStore(folder, 1)
+
+
+def _print_sizes(store: KafkaStore) -> None:
+    """Print the memory of another replica, and the growth of the log while nothing happens."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        grown_by = pool.apply(_replica_bytes, (store.cluster.address,))
+    print(f"  {'memory of a replica, MiB':44} {'':7} {grown_by / 2**20:7.1f}")
+    began, size = time.monotonic(), store.log_bytes()
+    wait_until(lambda: time.monotonic() - began > _REST_SECONDS, 2 * _REST_SECONDS, "time passes")
+    grown = (store.log_bytes() - size) / (time.monotonic() - began)
+    label = f"log of {INSTANCES} instances at rest, MB per hour"
+    print(f"  {label:44} {'':7} {grown * 3600 / 1e6:7.1f}   (session timeout {_SESSION_SECONDS:g} s)")
+
+
+def main() -> None:
+    """Run the cases, alternating, and print the medians side by side."""
+    collect_seldom()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    print(f"{DATASTREAMS} datastreams, {DATASTREAMS * TOPICS_EACH} topics, {INSTANCES} instances")
+    found: dict[str, list[Mapping[str, float]]] = {}
+    for _ in range(int(os.environ.get("RUNS", "1"))):
+        for name in chosen("zookeeper", "kafka"):
+            with tempfile.TemporaryDirectory() as folder:
+                store = {"zookeeper": _zookeeper, "kafka": _kafka}[name](Path(folder))
+                found.setdefault(name, []).append(_run(store))
+    print(f"\n  {'seconds, medians':44} {' '.join(f'{name:>10}' for name in found)}")
+    for label in next(iter(found.values()))[0]:
+        medians = [statistics.median(run[label] for run in runs) for runs in found.values()]
+        ratio = f"   x {medians[-1] / medians[0]:.2f} (required: <= 1.5)" if len(medians) > 1 else ""
+        print(f"  {label:44} {' '.join(f'{median:10.2f}' for median in medians)}{ratio}")

@@ -49,7 +49,7 @@ def hour_of(rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Hour:
     times = [time.perf_counter()]
     least = least_tasks(sums, LeastTerms(len(loads), CAPACITY, UNKNOWN_LOAD))
     times.append(time.perf_counter())
-    quick = quick_tasks(in_units(demand.rates[:, : len(usable)]), usable, Limits())
+    quick = quick_tasks(in_units(demand.rates[None, :, : len(usable)]), usable, Limits())[0]
     times.append(time.perf_counter())
     assert policy.mode is PlanMode.FULL
     found = plan(demand, CAPACITY, TaskLimits(), policy).required_tasks

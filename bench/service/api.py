@@ -152,7 +152,7 @@ def _cpu(site: Started) -> Mapping[str, float]:
     own = os.times()
     return {
         "instances": sum(map(_family_seconds, instances)),
-        "ZooKeeper": _family_seconds(site.zookeeper.pid),
+        "ZooKeeper": _family_seconds(site.store.servers["zookeeper"].pid),
         "brokers": sum(map(_family_seconds, brokers)),
         "clients": own.user + own.system,
     }

@@ -1,4 +1,6 @@
-"""Renders the chart with its default values to deploy/kubernetes: `python -m deploy.helm.render`.
+"""Renders the chart to deploy/kubernetes, with its default values and for one instance.
+
+Run `python -m deploy.helm.render`.
 
 Uses `helm` on the PATH, or the package helm-python-sdk (Helm as a library), which is not among the
 requirements because of its 75 MB. The first line of the file contains the digest of the chart from which it
@@ -17,18 +19,30 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 CHART: Final = Path(__file__).with_name("headrace")
+VALUES: Final = CHART.with_name("values")
 MANIFESTS: Final = CHART.parents[1] / "kubernetes/headrace.yaml"
+ONE_INSTANCE: Final = MANIFESTS.with_name("one-instance.yaml")
+"""Manifests with the values of the same name."""
 _RELEASE: Final = "headrace"
 _SECONDS: Final = 60
 
 
 def digest() -> str:
-    """Return the digest of all files of the chart."""
+    """Return the digest of all files of the chart and of the values."""
     found = hashlib.sha256()
-    for file in sorted(one for one in CHART.rglob("*") if one.is_file()):
-        found.update(str(file.relative_to(CHART)).encode() + b"\0" + file.read_bytes() + b"\0")
+    files = (one for folder in (CHART, VALUES) for one in folder.rglob("*") if one.is_file())
+    for file in sorted(files):
+        found.update(str(file.relative_to(CHART.parent)).encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest()
+
+
+def values_of(size: str) -> dict[str, Any]:
+    """Return the values of a file in `values`."""
+    found: Any = yaml.safe_load((VALUES / f"{size}.yaml").read_text(encoding="utf-8"))
+    return dict(found)
 
 
 def can_render() -> bool:
@@ -63,4 +77,5 @@ def lint() -> list[str]:
 if __name__ == "__main__":
     head = f"# Generated from the chart {digest()} by `python -m deploy.helm.render`\n"
     MANIFESTS.write_text(head + rendered(), encoding="utf-8")
+    ONE_INSTANCE.write_text(head + rendered(values_of(ONE_INSTANCE.stem)), encoding="utf-8")
     sys.exit(1 if lint() else 0)

@@ -1,4 +1,5 @@
-"""Imports a Brooklin cluster: reads its ZooKeeper and writes definitions to ours."""
+"""Imports a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
+store."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Final
 
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
-from headrace.coordination.client import connected
+from headrace.coordination.client import connected, viewed
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
@@ -61,15 +62,15 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
-    with connected(settings, _WHO) as session:
+    with (connected if options.apply else viewed)(settings, _WHO) as session:
         definitions = DefinitionStore(session)
         check_root(session)
         known = definitions.all()
         here = ListTopics(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
-            present={one.datastream.name: one.datastream for one in known.readable},
-            damaged={one.name: one.problem for one in known.damaged},
+            present={stored.datastream.name: stored.datastream for stored in known.readable},
+            damaged={definition.name: definition.problem for definition in known.damaged},
             tls=directory.tls,
             connectors=frozenset(settings.api.connector_names),
             transports=frozenset(settings.api.transport_provider_names),

@@ -112,8 +112,8 @@ def plan_import(cluster: BrooklinCluster, here: ListTopics) -> tuple[ImportFindi
         ImportFinding(name, ImportVerdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()
     ]
     found += [_judged(datastream, here) for datastream in cluster.datastreams]
-    routes: dict[str, Datastream] = {one.group: one for one in here.present.values()}
-    return tuple(_in_group(one, routes) for one in sorted(found, key=lambda one: one.name))
+    routes: dict[str, Datastream] = {datastream.group: datastream for datastream in here.present.values()}
+    return tuple(_in_group(verdict, routes) for verdict in sorted(found, key=lambda verdict: verdict.name))
 
 
 def _judged(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> ImportFinding:

@@ -1,4 +1,4 @@
-"""Cluster aliases that share one name in environment variables."""
+"""Cluster aliases that have the same name in environment variables."""
 
 from __future__ import annotations
 

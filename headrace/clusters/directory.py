@@ -33,8 +33,8 @@ class ClusterDirectory:
         """Aliases of clusters with TLS."""
         return frozenset(
             ClusterRef(alias)
-            for alias, one in self._clusters.items()
-            if one.security.protocol.endswith("SSL")
+            for alias, cluster in self._clusters.items()
+            if cluster.security.protocol.endswith("SSL")
         )
 
     def resolve(self, cluster: ClusterRef) -> KafkaCluster:
@@ -61,7 +61,10 @@ class ClusterDirectory:
         taken |= {
             name for cluster in self._clusters.values() for name in cluster.advertised if name.strip("*:")
         }
-        return [*(f"!{one}" for one in sorted(taken) if not one.startswith("!")), *self._addresses]
+        return [
+            *(f"!{address}" for address in sorted(taken) if not address.startswith("!")),
+            *self._addresses,
+        ]
 
     def checked(self, label: str, reference: str) -> ClusterRef:
         """Validate a reference from an option. Raises ConfigError unless it is an alias or an address."""
@@ -81,8 +84,8 @@ class ClusterDirectory:
         wanted = _servers(address)
         near = {
             alias: servers
-            for alias, one in self._clusters.items()
-            if (servers := _servers(one.bootstrap_servers)) & wanted
+            for alias, cluster in self._clusters.items()
+            if (servers := _servers(cluster.bootstrap_servers)) & wanted
         }
         whole = [alias for alias, servers in near.items() if wanted <= servers]
         if whole or len(near) == 1:
@@ -93,12 +96,14 @@ class ClusterDirectory:
         """Return the rules for definitions at these clusters. `knows_callers`: permissions apply to
         principals."""
         rights = {
-            ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters, one.groups)
-            for alias, one in self._clusters.items()
+            ClusterRef(alias): ClusterRights(
+                cluster.readers, cluster.writers, cluster.adopters, cluster.groups
+            )
+            for alias, cluster in self._clusters.items()
         }
         quotas = {
-            owner: OwnerQuota(one.datastreams, one.bytes_per_second, one.partitions)
-            for owner, one in rules.quotas.items()
+            owner: OwnerQuota(quota.datastreams, quota.bytes_per_second, quota.partitions)
+            for owner, quota in rules.quotas.items()
         }
         return Admission(
             rights,

@@ -12,6 +12,8 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
+from mirror.jobs.groups.follower import stored_groups
+from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import GroupPositions, TranslateJob, committed_at
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -56,6 +58,10 @@ class ClusterQuestions:
         if found.source_error is not None:
             self._turns.note_failure(source, found.source_error)
         return found
+
+    def followed_groups(self, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
+        """Return the stored state of a datastream's groups at its destination. Raises NewerFormat."""
+        return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
         """Return the committed positions of a consumer group on both sides."""

@@ -68,7 +68,9 @@ def show(
 
     effective = load_settings(config).model_dump(mode="json")
     found = list(origins(effective, read_document(config), os.environ))
-    shown = [one._asdict() for one in found if not (changed and one.origin is SettingOrigin.DEFAULT)]
+    shown = [
+        setting._asdict() for setting in found if not (changed and setting.origin is SettingOrigin.DEFAULT)
+    ]
     if as_json:
         print_json(shown)
     else:
@@ -86,4 +88,6 @@ def example() -> None:
 def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:
     if not isinstance(value, dict):
         return [(prefix, value)]
-    return [pair for key, one in value.items() for pair in _flat(one, f"{prefix}.{key}" if prefix else key)]
+    return [
+        pair for key, inner in value.items() for pair in _flat(inner, f"{prefix}.{key}" if prefix else key)
+    ]

@@ -132,7 +132,7 @@ def copy(
     job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
     if report is not None:
         _require_room(report)
-    setup = _setup(config, job, replication_factor)
+    setup = copy_setup(config, job, replication_factor)
     if job.uses_connector:
         _transfer(setup, job, workers, report, keeps_state=bool(state), as_json=as_json)
         return
@@ -236,7 +236,8 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
     )
 
 
-def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySetup:
+def copy_setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySetup:
+    """Return the configuration of the engines of a copy. Raises ConfigError."""
     from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopySetup
     from headrace.settings import load_settings

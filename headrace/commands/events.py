@@ -131,16 +131,16 @@ def incidents(
     if as_json:
         print_json(found)
         return
-    for one in found:
-        since, closed_ms = moment_text(one["opened_ms"]), one["closed_ms"]
+    for event in found:
+        since, closed_ms = moment_text(event["opened_ms"]), event["closed_ms"]
         until = "open" if closed_ms is None else f"until {moment_text(closed_ms)}"
-        if closed_ms is None and one.get("closing_ms") is not None:
-            until = f"recovered, closing at {moment_text(one['closing_ms'])}"
-        console().print(f"{one['datastream']} from {one['cluster']}: since {since}, {until}")
-        console().print(f"  {_cost_of(one)}", soft_wrap=True)
-        if one.get("gain") is not None:
-            console().print(f"  {_gain_of(one['gain'])}", soft_wrap=True)
-        for entry in one["timeline"]:
+        if closed_ms is None and event.get("closing_ms") is not None:
+            until = f"recovered, closing at {moment_text(event['closing_ms'])}"
+        console().print(f"{event['datastream']} from {event['cluster']}: since {since}, {until}")
+        console().print(f"  {_cost_of(event)}", soft_wrap=True)
+        if event.get("gain") is not None:
+            console().print(f"  {_gain_of(event['gain'])}", soft_wrap=True)
+        for entry in event["timeline"]:
             when = moment_text(entry["time_ms"])
             console().print(f"  {when} {entry['phase']}: {entry['text']}", soft_wrap=True)
 
@@ -165,8 +165,8 @@ def _late_of(incident: Mapping[str, Any]) -> list[str]:
     if incident["deliveries"] is None:
         return ["an unknown number of late records"]
     return [
-        f"{one['late']:.0f} of {counted(one['records'], 'record')} later than {one['objective']}"
-        for one in incident["deliveries"]
+        f"{late['late']:.0f} of {counted(late['records'], 'record')} later than {late['objective']}"
+        for late in incident["deliveries"]
     ]
 
 
@@ -177,9 +177,9 @@ def _cost_of(incident: Mapping[str, Any]) -> str:
     parts = [f"{duration_text(incident['bad_seconds'])} bad"]
     if incident["unknown_seconds"]:
         parts.append(f"{duration_text(incident['unknown_seconds'])} unknown")
-    for one in incident["costs"]:
-        spent = "an unknown part" if one["spent"] is None else f"{one['spent']:.1%}"
-        parts.append(f"{spent} of the budget {one['objective']}")
+    for cost in incident["costs"]:
+        spent = "an unknown part" if cost["spent"] is None else f"{cost['spent']:.1%}"
+        parts.append(f"{spent} of the budget {cost['objective']}")
     parts += _late_of(incident)
     cause = f"cause: {incident['cause']}; " if incident["cause"] else ""
     return f"{cause}cost: {', '.join(parts)}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from structlog.stdlib import BoundLogger
 
+    from headrace.consumer_groups.thread import GroupSynchroniser
     from headrace.foresight.run import ForesightThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
@@ -139,12 +140,17 @@ def _leaders_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the threads of a leader: the sizing advice, and the instance's own
-    monitor if it is enabled."""
+    """Return functions that start and stop the threads of a leader: the sizing advice, the synchronisation of
+    consumer groups, and the instance's own monitor if it is enabled."""
     from api.metrics.collector import AdviceCollector
+    from api.metrics.movement import GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
-    threads: list[LeaderMonitor | ForesightThread] = [built.foresight]
+    registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
+    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser] = [
+        built.foresight,
+        built.synchroniser,
+    ]
     if settings.monitor.enabled:
         from headrace.own_monitor import OwnMonitor
 

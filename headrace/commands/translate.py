@@ -56,24 +56,44 @@ def translate(
     """Commit a consumer group's positions on the other side.
 
     Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
-    or if the group reads no mirrored topic.
+    or if the group reads no mirrored topic. If the source does not respond, the positions of the last
+    synchronisation are used (option groups of the datastream), and their age is shown.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.durations import milliseconds
     from headrace.console.terminal import print_json
+    from mirror.errors import Unreachable
+    from mirror.jobs.groups.failover import plan_without_source
     from mirror.jobs.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
     seconds = milliseconds(timeout) / 1000
     with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
-        moves = _when_reached(lambda: bench.run(plan_translation(bench, job)), seconds)
+        as_of_ms = None
+        try:
+            moves = _when_reached(lambda: bench.run(plan_translation(bench, job)), seconds)
+        except Unreachable as error:
+            if back:
+                raise
+            moves, as_of_ms = bench.run(plan_without_source(bench, job))
+            _note_age(str(error), as_of_ms, bench.clock.now_ms())
         done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
     if as_json:
-        print_json({"committed": done, "positions": [move.to_json() for move in moves]})
+        positions = [move.to_json() for move in moves]
+        print_json({"committed": done, "as_of_ms": as_of_ms, "positions": positions})
     else:
         _show_moves(job.target_group, moves, None if dry_run else done)
     _judge(job, moves)
+
+
+def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
+    """Report that the positions are not present ones."""
+    from headrace.console.terminal import note
+    from mirror.wording import duration_text
+
+    age = duration_text(max(now_ms - as_of_ms, 0) / 1_000)
+    note(f"{failure}: the positions are those that the group had at the source {age} ago")
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
@@ -164,8 +184,8 @@ def progress(
     with one_off(config, "headrace-progress", destination=destination) as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
-        LaneProgressAnswer.from_progress(key, one, with_map=runs).model_dump(exclude_none=True)
-        for key, one in lanes.items()
+        LaneProgressAnswer.from_progress(key, lane, with_map=runs).model_dump(exclude_none=True)
+        for key, lane in lanes.items()
         if selection.matches(key.partition.topic)
     ]
     if as_json:

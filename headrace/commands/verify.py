@@ -1,4 +1,4 @@
-"""`headrace verify`: compare topics with their copies, by record or by digests of ranges."""
+"""`headrace verify`: compare topics with their copies, record by record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.commands.options import ConfigOption, JsonOption, choice
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from mirror.jobs.verify_job import PartitionVerdict
+    from mirror.jobs.partition_verdict import PartitionVerdict
 
 _MOST_ROWS: Final = 40
 
@@ -33,12 +33,6 @@ def verify(
             help="Compare only ranges copied by this --state of headrace copy, or datastream group."
         ),
     ] = "",
-    by_hash: Annotated[
-        int,
-        typer.Option(
-            "--hash", min=0, help="Number of records per compared digest; 0 compares record by record."
-        ),
-    ] = 0,
     allow_expired: Annotated[
         bool,
         typer.Option(
@@ -68,7 +62,6 @@ def verify(
         TopicNaming(rename),
         choice(Isolation, "--isolation", isolation),
         state,
-        by_hash,
         allow_expired,
     )
     line = StatusLine(time.monotonic())
@@ -87,9 +80,9 @@ def verify(
     if as_json:
         print_json(
             {
-                "equal": all(one.is_equal for one in verdicts),
-                "left_out": sum(one.left_out or 0 for one in verdicts) if state else None,
-                "expired": sum(one.expired for one in verdicts),
+                "equal": all(verdict.is_equal for verdict in verdicts),
+                "left_out": sum(verdict.left_out or 0 for verdict in verdicts) if state else None,
+                "expired": sum(verdict.expired for verdict in verdicts),
                 "partitions": [verdict.to_json() for verdict in verdicts],
             }
         )
@@ -103,7 +96,7 @@ def _print_verdicts(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -
     from headrace.console.terminal import console, print_table
 
     unequal = [verdict for verdict in verdicts if not verdict.is_equal]
-    records = sum(verdict.comparison.records for verdict in verdicts)
+    records = sum(verdict.comparison.found.counts.equal for verdict in verdicts)
     left_out = sum(verdict.left_out or 0 for verdict in verdicts)
     if left_out:
         console().print(
@@ -121,14 +114,15 @@ def _print_verdicts(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -
     rows = [
         {
             "partition": str(verdict.partition),
-            "equal records": verdict.comparison.records,
-            "missing": verdict.comparison.missing,
-            "surplus": verdict.comparison.surplus,
+            "equal records": verdict.comparison.found.counts.equal,
+            "missing": verdict.missing,
+            "altered": verdict.comparison.found.counts.altered,
+            "surplus": verdict.surplus,
             "first difference": _first(verdict),
         }
         for verdict in unequal
     ]
-    columns = ["partition", "equal records", "missing", "surplus", "first difference"]
+    columns = ["partition", "equal records", "missing", "altered", "surplus", "first difference"]
     print_table(f"{len(unequal)} of {counted(len(verdicts), 'partition')} differ", columns, rows[:_MOST_ROWS])
     if not knows_left_out:
         console().print("filtered and dead-lettered records count as differences without --state")
@@ -137,12 +131,9 @@ def _print_verdicts(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -
 def _first(verdict: PartitionVerdict) -> str:
     if verdict.problem:
         return verdict.problem
-    if verdict.differing_ranges:
-        here, there = verdict.differing_ranges[0]
-        place = here or there
-        assert place is not None, "one side has the range"
-        return f"range from offset {place.first_offset} to {place.last_offset}"
-    if verdict.comparison.differences:
-        one = verdict.comparison.differences[0]
-        return f"offset {one.source_offset} against {one.target_offset}: {one.what}"
-    return ""
+    findings = verdict.comparison.found.findings
+    if not findings:
+        return ""
+    one = min(findings, key=lambda finding: (finding.source_offset, finding.target_offset))
+    what = f": {one.what}" if one.what else ""
+    return f"{one.verdict} at offset {one.source_offset} against {one.target_offset}{what}"

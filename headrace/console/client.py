@@ -1,4 +1,4 @@
-"""REST client of the command line. Errors of the service are raised as our exceptions."""
+"""REST client of the command line. Errors of the service are raised as exceptions of Headrace."""
 
 from __future__ import annotations
 
@@ -149,9 +149,9 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Look for further addresses, once; turn to the first of them and return whether there are any."""
+        """Look for further addresses, only once. If there are any, use the first of them and return True."""
         find, self._find_more = self._find_more, tuple
-        more = [one for one in dict.fromkeys(find()) if one not in self._addresses]
+        more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
             self._client.close()
             self._addresses.extendleft(reversed(more))

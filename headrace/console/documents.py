@@ -78,8 +78,8 @@ def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]
         if is_json or text.lstrip()[:1] in ("{", "["):
             found = [json.loads(text, object_pairs_hook=mapping_of)]
         else:
-            found = [one for one in yaml.load_all(text, _Loader) if one is not None]
-        documents = [one for each in found for one in (each if isinstance(each, list) else [each])]
+            found = [document for document in yaml.load_all(text, _Loader) if document is not None]
+        documents = [document for each in found for document in (each if isinstance(each, list) else [each])]
         _check(documents)
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""

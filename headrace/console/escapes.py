@@ -14,7 +14,7 @@ def visible(text: str) -> str:
     surrogates, line breaks, and whitespace other than the plain space."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _escape(one) for one in text)
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
 def visible_lines(text: str) -> str:
@@ -27,7 +27,10 @@ def json_text(value: object, indent: int | None = 2) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    return "".join(
+        character if character == "\n" or character.isprintable() else json.dumps(character)[1:-1]
+        for character in text
+    )
 
 
 def _escape(one: str) -> str:

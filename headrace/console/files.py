@@ -50,7 +50,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 def _is_written_as_it_is(path: Path) -> bool:
     """Return whether the path must be written directly: a device or pipe, or a file in a read-only folder."""
-    if any(path.absolute().is_relative_to(one) for one in _OF_THE_SYSTEM):
+    if any(path.absolute().is_relative_to(folder) for folder in _OF_THE_SYSTEM):
         return True
     return path.exists() and not (path.is_file() and os.access(path.resolve().parent, os.W_OK))
 

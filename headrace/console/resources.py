@@ -40,6 +40,15 @@ def path_of(name: str) -> str:
     return _below(DATASTREAMS, name)
 
 
+def path_of_consumer_group(name: str, group: str) -> str:
+    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest as `path_of`."""
+    if group in _ELSEWHERE:
+        raise InvalidRequest(
+            f"invalid group name {group!r}", advice="list names with headrace groups list DATASTREAM"
+        )
+    return _below(f"{path_of(name)}/consumer-groups", group)
+
+
 def path_of_lost(name: str) -> str:
     """Return the path of a datastream whose definition ZooKeeper has lost. Raises InvalidRequest for names
     that would resolve to another resource."""

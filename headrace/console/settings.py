@@ -1,4 +1,4 @@
-"""Settings of calls to a service."""
+"""Settings of commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class ClientSettings(Settings):
     certificate_file: str = ""
     """Client certificate (PEM) presented to the service."""
     key_file: str = ""
-    """Private key (PEM) of `certificate_file`; empty: in the same file."""
+    """Private key (PEM) of `certificate_file`; empty if that file contains the key."""
+    audit_key_file: str = ""
+    """Ed25519 private key (PEM, without a password) with which `headrace audit certify` signs."""
     largest_answer_bytes: PositiveInt = LARGEST_ANSWER_BYTES
     """Maximum size of a response of the service in bytes."""
 

@@ -52,7 +52,8 @@ class Terminal:
 
     @cached_property
     def _is_terminal(self) -> bool:
-        """Whether the stream is a terminal. Rich, which decides this, is only imported if it may be one."""
+        """Whether the stream is a terminal. Rich, which decides this, is only imported if the output may be a
+        terminal."""
         may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
         return may_be and self._console.is_terminal
 
@@ -149,7 +150,7 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Return whether another line is due. If so, the next one is due an interval later."""
+        """Return whether another line is due. If so, the next progress line is due an interval later."""
         if now < self._next:
             return False
         self._next = now + self._seconds
@@ -204,7 +205,7 @@ def complain(message: str) -> None:
     """Print an error on stderr. Indented lines of the message continue it."""
     first, *further = message.split(_CONTINUED)
     out = error_console()
-    for line in (f"headrace: {first}", *(f"  {one}" for one in further)):
+    for line in (f"headrace: {first}", *(f"  {sentence}" for sentence in further)):
         out.print(line, soft_wrap=True)
 
 

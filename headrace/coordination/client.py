@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.settings import HeadraceSettings, StoreKind
-from mirror.adapters.embedded.session import EmbeddedSession
+from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded.store import EmbeddedStore
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.store import StoreEvents
@@ -135,6 +135,25 @@ def _report_trouble(health: Health, sentence: str, trouble: HeadraceError | None
 def connected(settings: HeadraceSettings, command: str) -> Iterator[CoordinationClient]:
     """Connect for the duration of a command. Raises StoreInUse if an instance uses the embedded store, and
     the errors of the client."""
+    with _started(settings, command) as client:
+        if isinstance(client, KafkaSession):
+            client.wait_for_silent_sessions()  # no other process ends those of killed instances
+        yield client
+
+
+@contextmanager
+def viewed(settings: HeadraceSettings, command: str) -> Iterator[NodeStore]:
+    """Connect for the duration of a command that only reads. Of the embedded store it reads a copy, because
+    an instance may use it meanwhile. Raises the errors of the client."""
+    if settings.store is StoreKind.EMBEDDED:
+        yield session_on_copy(store_folder(settings))
+    else:
+        with _started(settings, command) as client:
+            yield client
+
+
+@contextmanager
+def _started(settings: HeadraceSettings, command: str) -> Iterator[CoordinationClient]:
     client: CoordinationClient
     match settings.store:
         case StoreKind.ZOOKEEPER:
@@ -145,8 +164,6 @@ def connected(settings: HeadraceSettings, command: str) -> Iterator[Coordination
             client = EmbeddedSession(EmbeddedStore(store_folder(settings), command))
     client.start()
     try:
-        if isinstance(client, KafkaSession):
-            client.wait_for_silent_sessions()  # no other process ends those of killed instances
         yield client
     finally:
         client.stop()

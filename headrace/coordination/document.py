@@ -47,7 +47,7 @@ def from_document(data: bytes, place: str) -> ExportedState:
         _check(document, place)
         content = document["content"]
         return ExportedState(
-            {path: _decoded(one) for path, one in content["nodes"].items()},
+            {path: _decoded(node) for path, node in content["nodes"].items()},
             {path: int(number) for path, number in content["next_numbers"].items()},
             content["store"],
             content["exported_at_ms"],

@@ -57,7 +57,7 @@ def import_state(nodes: NodeStore, state: ExportedState) -> None:
         nodes.create(folder, state.nodes.get(folder, b""))
         _advance(nodes, folder, number - sum(parent_of(path) == folder for path in state.nodes))
     others = [(path, data) for path, data in state.nodes.items() if path not in state.next_numbers]
-    nodes.create_all(sorted(others, key=lambda one: one[0].count("/")))
+    nodes.create_all(sorted(others, key=lambda other: other[0].count("/")))
     nodes.delete(znodes.IMPORT)
 
 

@@ -85,7 +85,9 @@ def print_plan(plan: CopyPlan) -> None:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
     for sentence in plan.changes.drift[:10]:
         note(f"note: {sentence}")
-    kept = sorted({f"{key}={value}" for one in plan.changes.supplied.values() for key, value in one.items()})
+    kept = sorted(
+        {f"{key}={value}" for entry in plan.changes.supplied.values() for key, value in entry.items()}
+    )
     if kept:
         note(f"new topics get these broker defaults of the source: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:

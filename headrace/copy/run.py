@@ -92,8 +92,8 @@ class CopyOutcome:
 
 
 class _Share:
-    """The share of one worker. left: its unfinished lanes. latest: sums of its current process. before: sums
-    of its earlier processes, which died."""
+    """Lanes that one worker copies. left: unfinished lanes. latest: sums of the current process. before: sums
+    of earlier processes, which died."""
 
     def __init__(self, specs: Sequence[LaneSpec]) -> None:
         self.left = {spec.key.partition: spec for spec in specs}
@@ -159,8 +159,7 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan the omitted topics again. Return None if all of them still fail, or the copy was
-        stopped."""
+        """Plan the omitted topics again. Return None if all lanes still fail, or if the copy was stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:
@@ -176,7 +175,7 @@ class CopyRun:
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
         """Start the workers, and yield the progress a few times per second until all have ended. Closing the
-        generator early kills them. The outcome accumulates over calls."""
+        generator early kills the workers. The outcome accumulates over calls."""
         self._inbox = queue.SimpleQueue()  # discard late messages of the workers of an earlier call
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
@@ -340,8 +339,8 @@ class CopyRun:
 
 
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a worker process. Its stdout is discarded, so that output of libraries cannot mix with our
-    report."""
+    """Start a worker process. The worker's stdout is discarded, so that output of libraries cannot mix with
+    the report."""
     descriptor = channel.fileno()
     command = worker_command("headrace.copy.worker", str(descriptor))
     with held_back():

@@ -17,18 +17,25 @@ def examined_certificates(
     certificates: Iterable[CertificateValidity], now_ms: int
 ) -> Iterator[DoctorFinding]:
     """Evaluate the remaining validity of each file."""
-    for one in certificates:
-        left = one.seconds_left(now_ms)
+    for certificate in certificates:
+        left = certificate.seconds_left(now_ms)
         if left is None:
-            yield DoctorFinding(one.setting, Grade.PROBLEM, one.problem, "it must be a PEM file")
+            yield DoctorFinding(
+                certificate.setting, Grade.PROBLEM, certificate.problem, "it must be a PEM file"
+            )
             continue
         days = int(abs(left) // DAY_SECONDS)
         if left <= 0:
-            sentence = f"{one.file} expired {counted(days, 'day')} ago"
-            yield DoctorFinding(one.setting, Grade.PROBLEM, sentence, _RENEW)
+            sentence = f"{certificate.file} expired {counted(days, 'day')} ago"
+            yield DoctorFinding(certificate.setting, Grade.PROBLEM, sentence, _RENEW)
         elif days < _SOON_DAYS:
             yield DoctorFinding(
-                one.setting, Grade.WARNING, f"{one.file} expires in {counted(days, 'day')}", _RENEW
+                certificate.setting,
+                Grade.WARNING,
+                f"{certificate.file} expires in {counted(days, 'day')}",
+                _RENEW,
             )
         else:
-            yield DoctorFinding(one.setting, Grade.OK, f"{one.file} expires in {counted(days, 'day')}")
+            yield DoctorFinding(
+                certificate.setting, Grade.OK, f"{certificate.file} expires in {counted(days, 'day')}"
+            )

@@ -70,7 +70,7 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
 
 
 def _distance(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[DoctorFinding]:
-    """Report brokers so far away that the round trip limits a connection."""
+    """Report distant brokers, for which the round-trip time limits the throughput of a connection."""
     for broker in brokers:
         seconds = broker.round_trip_seconds
         if seconds >= FAR_SECONDS:

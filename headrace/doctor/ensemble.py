@@ -88,7 +88,7 @@ def _disk(server_facts: ServerFacts) -> Iterator[DoctorFinding]:
 
 
 def _together(reached: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
-    releases = sorted({one.release for one in reached if one.release}, key=_numbers)
+    releases = sorted({server.release for server in reached if server.release}, key=_numbers)
     if len(releases) > 1:
         yield DoctorFinding(
             _SUBJECT,
@@ -96,7 +96,7 @@ def _together(reached: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
             f"servers have different versions: {', '.join(releases)}",
             "finish the upgrade",
         )
-    if any(one.mode == "standalone" for one in reached):
+    if any(server.mode == "standalone" for server in reached):
         yield DoctorFinding(
             _SUBJECT,
             Grade.NOTE,

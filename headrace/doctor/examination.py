@@ -148,7 +148,9 @@ class Examination:
         """Examine the service, and append its undamaged definitions to `datastreams`."""
         instances = self._client.get("/v1/instances")
         found = self._client.get("/v1/datastreams")
-        datastreams += [one for one in found if one["source"] and one["destination"]]
+        datastreams += [
+            datastream for datastream in found if datastream["source"] and datastream["destination"]
+        ]
         troubles = [
             f"{instance['name']}: {trouble}"
             for instance in instances
@@ -224,4 +226,4 @@ def _advice(error: HeadraceError, subject: str) -> str:
 def _tables() -> Sequence[str]:
     from pinot.tables import TABLES
 
-    return [one.name for one in TABLES]
+    return [table.name for table in TABLES]

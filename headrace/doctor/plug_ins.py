@@ -30,7 +30,7 @@ def examined_plug_ins(
         for datastream in datastreams:
             if name := (datastream.get("placement") or {}).get(field):
                 chosen[name].append(datastream["name"])
-        installed = {one["name"]: (one["health"] or {}).get(names) for one in instances}
+        installed = {instance["name"]: (instance["health"] or {}).get(names) for instance in instances}
         if chosen and (unsaid := [instance for instance, found in installed.items() if found is None]):
             sentence = f"unknown {names.replace('_', ' ')} of {some_of(unsaid)}"
             yield DoctorFinding("service", Grade.UNKNOWN, sentence)

@@ -37,7 +37,7 @@ class _Remark(NamedTuple):
 
 
 def is_there(facts: TopicFacts | None) -> bool:
-    """Return whether the topic exists and is visible to our user."""
+    """Return whether the topic exists and is visible to Headrace's user."""
     return facts is not None and facts.error not in _NOT_THERE
 
 

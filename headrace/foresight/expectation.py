@@ -50,8 +50,9 @@ def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Exp
         for number, hour_ms in enumerate(one.hours_ms):
             if now_ms < hour_ms + HOUR_MS and hour_ms < until:
                 total = totals.setdefault(group, {})[hour_ms] = float(one.totals.high[number])
-                loads = hours.setdefault(hour_ms, {})[owner] = one.loads(number, total)
-                owners.update(dict.fromkeys(loads, owner))
+                hours.setdefault(hour_ms, {})[owner] = one.loads(number, total)
+        if group in totals:
+            owners.update(dict.fromkeys(one.places, owner))
     why = "" if hours else next((why for _, why in found.values() if why), "")
     joint = {hour: JointLoads(owners, loads) for hour, loads in hours.items()}
     return Expectation(joint, settings.imminent_hours, settings.consent_hours, why, totals)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirror.errors import HeadraceError
 from mirror.instance.loads.observations import Snapshot
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import PartitionLoad
 from mirror.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from assigner.forecast.outlook import PastRates
 
 HOUR_MS: Final = 3_600_000
 DAY: Final = 24
@@ -21,7 +24,7 @@ _FORGIVEN: Final = 3
 """Number of consecutive failures after which the loads of a cluster are no longer read in this turn."""
 
 Loads = Mapping[TopicPartition, PartitionLoad]
-Hours = Mapping[int, Loads]
+Hours = Mapping[int, Snapshot]
 AskLoads = Callable[[ClusterRef, int, int], Loads]
 """Returns the mean loads of a time range (start and end in epoch ms, whole hours); empty if there are
 none."""
@@ -72,7 +75,7 @@ class PastHours:
             raise failures[-1]
         return found
 
-    def mean_of(self, cluster: ClusterRef, end_ms: int) -> Loads:
+    def mean_of(self, cluster: ClusterRef, end_ms: int) -> Snapshot:
         """Return the mean loads of the day until `end_ms`. Raises the error of `ask`."""
         at, mean = self._means.get(cluster, (0, None))
         if mean is None or at != end_ms:
@@ -92,22 +95,13 @@ class PartitionDetails:
 
     known: Collection[int] = ()
     hours: Hours = field(default_factory=dict)
-    mean: Loads = field(default_factory=dict)
+    mean: Snapshot | None = None
     why: str = ""
 
-    def of(self, planned: frozenset[TopicPartition]) -> tuple[Hours, Loads]:
-        """Return the hours of these partitions, and the latest load of each partition with a load in the last
-        day."""
+    def of(self, planned: frozenset[TopicPartition]) -> PastRates:
+        """Return the loads of those of these partitions that have a load in the last day."""
+        from headrace.foresight.rates import mean_rates, past_rates
+
         if not self.hours:
-            return {}, _only(self.mean, planned)
-        hours = {hour: _only(loads, planned) for hour, loads in self.hours.items()}
-        lately = max(self.known) - DAY * HOUR_MS
-        newest: dict[TopicPartition, PartitionLoad] = {}
-        for hour in sorted(hours):
-            if hour > lately:
-                newest.update(hours[hour])
-        return hours, newest
-
-
-def _only(loads: Loads, wanted: frozenset[TopicPartition]) -> dict[TopicPartition, PartitionLoad]:
-    return {partition: loads[partition] for partition in wanted if partition in loads}
+            return mean_rates(planned, self.mean or Snapshot({}, None))
+        return past_rates(planned, self.hours, max(self.known) - DAY * HOUR_MS)

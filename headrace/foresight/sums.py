@@ -40,29 +40,40 @@ class HourlySums:
 
     def __init__(self, first_ms: int, hours: int) -> None:
         self._first_ms = first_ms
-        self._values = [array("d", [float("nan")]) * hours for _ in range(_FIELDS)]
+        self._hours = hours
+        self._values = array("d", [float("nan")]) * (hours * _FIELDS)
         self._totals: dict[int, float] | None = None
 
     def put(self, hour_ms: int, sums: LoadSums) -> None:
         """Store an hour; hours outside of the range are ignored."""
         self._totals = None
         place = (hour_ms - self._first_ms) // HOUR_MS
-        if 0 <= place < len(self._values[0]):
-            for values, one in zip(self._values, sums, strict=True):
-                values[place] = one
+        if 0 <= place < self._hours:
+            self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
+
+    def put_all(self, others: HourlySums) -> None:
+        """Store all hours of others, known or not; hours outside of the range are ignored."""
+        self._totals = None
+        later = (others._first_ms - self._first_ms) // HOUR_MS
+        first, end = max(later, 0), min(later + others._hours, self._hours)
+        if first < end:
+            same = others._values[(first - later) * _FIELDS : (end - later) * _FIELDS]
+            self._values[first * _FIELDS : end * _FIELDS] = same
 
     def get(self, hour_ms: int) -> LoadSums | None:
         """Return the sums of an hour, None if unknown."""
         place = (hour_ms - self._first_ms) // HOUR_MS
-        if not 0 <= place < len(self._values[0]) or math.isnan(self._values[0][place]):
+        if not 0 <= place < self._hours or math.isnan(self._values[place * _FIELDS]):
             return None
-        partitions, total, alone, rest, messages, heavy = (values[place] for values in self._values)
+        partitions, total, alone, rest, messages, heavy = self._values[
+            place * _FIELDS : (place + 1) * _FIELDS
+        ]
         return LoadSums(int(partitions), total, int(alone), rest, messages, int(heavy))
 
     def totals(self) -> Mapping[int, float]:
         """Return the bytes/s of each known hour, oldest first."""
         if self._totals is None:
-            values = self._values[LoadSums._fields.index("bytes")]
+            values = self._values[LoadSums._fields.index("bytes") :: _FIELDS]
             known = ((number, one) for number, one in enumerate(values) if not math.isnan(one))
             self._totals = {self._first_ms + number * HOUR_MS: one for number, one in known}
         return self._totals
@@ -108,9 +119,7 @@ class PastSums:
         since = first
         if kept is not None and (kept.cluster, kept.query) == (cluster, query):
             newest = kept.sums.newest_ms
-            for hour in range(first, end, HOUR_MS):
-                if (one := kept.sums.get(hour)) is not None:
-                    found.put(hour, one)
+            found.put_all(kept.sums)
             since = first if newest is None else max(first, min(newest, end) - (DAY - 1) * HOUR_MS)
         try:
             requested = self._asked(cluster, query, since, end)

@@ -334,14 +334,14 @@ class ForesightTurn:
         from assigner.what_if.ahead import quick_hours
 
         settings, sizing = self._means.settings, member.sizing
-        history, newest = details.of(sizing.planned)
-        if not newest:
+        past = details.of(sizing.planned)
+        if not past.places:
             return None, replace(need, why=need.why or "Pinot has no loads of its partitions in the last day")
         totals = member.sums.totals()
         first = min(totals)
         totals = {hour: totals.get(hour, 0.0) for hour in sorted(details.known) if hour >= first}
         try:
-            found = outlook_of_totals(totals, history, newest, settings.hours_ahead, settings.certainty)
+            found = outlook_of_totals(totals, past, settings.hours_ahead, settings.certainty)
             hours = quick_hours(found, sizing.limits, sizing.how)
         except InvalidRequest as error:
             return None, replace(need, why=need.why or error.message)

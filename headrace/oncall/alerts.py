@@ -39,13 +39,15 @@ def build_alerts(
     metrics: AlertMetrics,
     may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Build the alerts about the service at `at`, or at the address in the settings. `may_tell`: whether this
-    monitor is certain to be the active one. Raises ConfigError, InvalidRequest."""
+    """Build the alerts about the service at `at`, or at the address in the settings. `may_tell`: function
+    that returns whether this monitor is certainly the active monitor. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     first = address.partition(",")[0]
     link = first if "://" in first else f"http://{first}"
-    watched = {f"alertmanager/{name}" for name, one in chosen.alertmanagers.items() if one.watchdog}
+    watched = {
+        f"alertmanager/{name}" for name, alertmanager in chosen.alertmanagers.items() if alertmanager.watchdog
+    }
     deliveries = [
         Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched, may_tell=may_tell)
         for name, receiver, outbox in _receivers(chosen)

@@ -29,7 +29,9 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
     def restored(stored: StoredMonitorState) -> None:
         now_ms, now = clock.now_ms(), clock.monotonic()
         late = [record for record in stored.records if record.is_open and record.is_late]
-        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})
+        cycle.restore(
+            {DatastreamName(incident.datastream): resumed(incident, now_ms, now) for incident in late}
+        )
         alerts.remember(stored.records)
         alerts.resume(read_alerts(stored.notes.values()))
 

@@ -154,7 +154,7 @@ def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> To
     and its cluster is not configured. Raises InvalidRequest if the cluster is required and not configured,
     ConfigError if Pinot's client is required and not installed."""
     place, mirror = settings.monitor.measurements, settings.mirror
-    wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("monitor")))
+    wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of("monitor")))
     if place is MeasurementPlace.PINOT:
         if has_pinot:
             return None

@@ -5,20 +5,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
+from headrace.clusters.directory import directory_of
 from headrace.oncall.alerts import build_alerts
+from headrace.oncall.canaries import probes_of
 from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
 from mirror.model.sizing.advice import Advice
+from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.resize_advice import ResizeWatch
+from monitor.canary.watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 
@@ -28,11 +32,20 @@ _LEAVE: Final = "exiting: the instances of the service have their own monitor (m
 _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every instance and restart them"
 
 
-class MonitorTerm:
-    """Cycles, alerts and stored incidents of a monitor while it is the active one.
+class MonitoredService(NamedTuple):
+    """A service as a monitor sees it. `read_advice` returns the latest sizing advice, `canaries` the paths
+    of its canaries."""
 
-    `at`: address of the service for links, empty for that in the settings. `advice` returns the latest sizing
-    advice. Raises ConfigError, InvalidRequest, NotFound.
+    cycle: MonitorCycle
+    read_advice: Callable[[], Advice | None]
+    canaries: Paths
+
+
+class MonitorTerm:
+    """Cycles, alerts, canaries and stored incidents of a monitor while it is the active one.
+
+    `at`: address of the service for links, empty for that in the settings. Raises ConfigError,
+    InvalidRequest, NotFound.
     """
 
     def __init__(
@@ -40,19 +53,21 @@ class MonitorTerm:
         settings: HeadraceSettings,
         config: Path | None,
         at: str,
-        cycle: MonitorCycle,
+        service: MonitoredService,
         metrics: AlertMetrics,
-        advice: Callable[[], Advice | None],
     ) -> None:
-        self.cycle = cycle
+        self.cycle = cycle = service.cycle
         self._metrics = metrics
         self._standstill = PauseDetector(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
-        alerts.watch(ResizeWatch(advice, settings.monitor.alerts.resize_lead_seconds).alerts)
+        resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
+        canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
+        alerts.watch(lambda now_ms: [*resize.alerts(now_ms), *canary_alerts(canaries.states)])
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []
-        self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper reads the alerts
+        # Alerts read the canaries, and the keeper reads the alerts.
+        self._listeners: list[CanaryWatch | AlertDispatch | IncidentKeeper] = [canaries, alerts, *kept]
         interval = settings.monitor.interval_seconds
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
@@ -74,8 +89,8 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor has taken over the incidents. A monitor that still holds the lease
-        was fenced by the broker, after an outage that interrupted a write, and continues."""
+        """Return whether another monitor now writes the incidents. A monitor that still holds the lease was
+        fenced by the broker, after an outage that interrupted a write, and continues."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class PlugInKind:
     """A kind of plug-in. `group`: entry point group; `what`: name in messages; `setting`: key that selects
-    it; `method`: required method; `own`: names of the built-in ones."""
+    it; `method`: required method; `own`: names of the built-in plug-ins."""
 
     group: str
     what: str
@@ -59,13 +59,14 @@ def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
 
 
 def provider_names() -> tuple[str, ...]:
-    """Return the built-in load providers, then the sorted ones of other packages, which are not imported."""
+    """Return the names of the built-in load providers, followed by the sorted names of those in other
+    packages, which are not imported."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the built-in placement strategies, then the sorted ones of other packages, which are not
-    imported."""
+    """Return the names of the built-in placement strategies, followed by the sorted names of those in other
+    packages, which are not imported."""
     return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
 
 
@@ -104,7 +105,7 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
 
 def _found(kind: PlugInKind, name: str) -> EntryPoint:
     every = _entries(kind)
-    mine = {one.value: one for one in every if one.name == name}
+    mine = {entry.value: entry for entry in every if entry.name == name}
     if not mine:
         known = ", ".join(_known(kind, every))
         raise ConfigError(f"unknown {kind.what} {name!r} ({kind.setting})", advice=f"known: {known}")
@@ -123,7 +124,7 @@ def _entries(kind: PlugInKind) -> tuple[EntryPoint, ...]:
 
 
 def _known(kind: PlugInKind, every: Collection[EntryPoint]) -> tuple[str, ...]:
-    return *kind.own, *sorted({one.name for one in every} - {*kind.own})
+    return *kind.own, *sorted({entry.name for entry in every} - {*kind.own})
 
 
 def _a(value: object) -> str:

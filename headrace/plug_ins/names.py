@@ -21,12 +21,12 @@ class PlugInNames:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Placement strategies, including the built-in ones."""
+        """Names of placement strategies, including built-in strategies."""
         return self._look()[1]
 
     @property
     def load_providers(self) -> tuple[str, ...]:
-        """Load providers, including the built-in ones."""
+        """Names of load providers, including built-in providers."""
         return self._look()[2]
 
     def _look(self) -> tuple[float, tuple[str, ...], tuple[str, ...]]:

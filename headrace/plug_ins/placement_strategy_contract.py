@@ -50,7 +50,7 @@ class PlacementStrategyContract:
         answer = self._plan(_REQUEST)
         assert not answer.unplaced
         for task, held in answer.tasks.items():
-            carried = sum(_LOADS[one].bytes_per_second for one in held)
+            carried = sum(_LOADS[partition].bytes_per_second for partition in held)
             assert carried <= _CAPACITY.usable_bytes_per_second, f"{task} carries {carried:.0f} bytes/s"
 
     def test_limits_hold(self) -> None:
@@ -80,7 +80,11 @@ class PlacementStrategyContract:
         old = _PARTITIONS[: _COUNT - 1]
         before = self._plan(replace(_REQUEST, partitions=old))
         after = self._plan(replace(_REQUEST, current=_homes(before)))
-        moved = [one for one, task in _homes(before).items() if one not in after.tasks.get(task, ())]
+        moved = [
+            partition
+            for partition, task in _homes(before).items()
+            if partition not in after.tasks.get(task, ())
+        ]
         assert not moved
 
     def test_new_tasks_have_names_of_the_group(self) -> None:
@@ -105,4 +109,4 @@ class PlacementStrategyContract:
 
 
 def _homes(answer: GroupPlan) -> Mapping[TopicPartition, TaskName]:
-    return {one: task for task, held in answer.tasks.items() for one in held}
+    return {partition: task for task, held in answer.tasks.items() for partition in held}

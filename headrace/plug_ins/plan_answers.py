@@ -79,7 +79,7 @@ def _problem_of_field(name: str, kind: str, value: object) -> str:
             is_right = isinstance(value, Sequence) and _are_partitions(value)
         case "tuple[str, ...]" | "tuple[TaskName, ...]":
             is_right = not isinstance(value, str) and isinstance(value, Sequence)
-            is_right = is_right and all(isinstance(one, str) for one in value)  # type: ignore[attr-defined]
+            is_right = is_right and all(isinstance(sentence, str) for sentence in value)  # type: ignore[attr-defined]
         case _:
             is_right = True  # a mapping, validated by the caller
     return "" if is_right else f"returned invalid {name}: {shown(value)}"
@@ -90,4 +90,4 @@ def _is_rate(value: object) -> bool:
 
 
 def _are_partitions(value: object) -> bool:
-    return isinstance(value, Collection) and all(isinstance(one, TopicPartition) for one in value)
+    return isinstance(value, Collection) and all(isinstance(partition, TopicPartition) for partition in value)

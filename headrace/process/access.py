@@ -36,7 +36,7 @@ def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: 
         issuer=_issuer(api, clock),
         certificates=_certificates(api),
         listeners={BROOKLIN: Principal(BROOKLIN, api.brooklin.role, frozenset(api.brooklin.owners))},
-        open_to_all=frozenset(Action[one.upper()] for one in api.access.open_to_all),
+        open_to_all=frozenset(Action[action.upper()] for action in api.access.open_to_all),
         hosts=service_names(api, advertised),
         origins=frozenset(api.access.allowed_origins),
         throttle=_throttle(api.limits, clock),
@@ -72,16 +72,16 @@ def _throttle(limits: LimitSettings, clock: Clock) -> Throttle | None:
 
 def _certificates(api: ApiSettings) -> dict[str, Principal]:
     found: dict[str, Principal] = {}
-    for name, one in api.access.certificates.items():
+    for name, certificate in api.access.certificates.items():
         key = f"api.access.certificates.{name}"
         try:
-            principal = principal_named(name, one.role, one.owners)
+            principal = principal_named(name, certificate.role, certificate.owners)
             check_not_reserved(name, api.access.oidc.name_prefix)
         except InvalidRequest as error:
             raise ConfigError(f"{key}: {error}") from error
-        if one.subject in found:
-            raise ConfigError(f"{key}: duplicate subject, also used by {found[one.subject].name}")
-        found[one.subject] = principal
+        if certificate.subject in found:
+            raise ConfigError(f"{key}: duplicate subject, also used by {found[certificate.subject].name}")
+        found[certificate.subject] = principal
     if found and not api.tls.client_ca_file:
         raise ConfigError("api.access.certificates requires api.tls.client_ca_file to verify certificates")
     return found
@@ -93,4 +93,4 @@ def service_names(api: ApiSettings, advertised: str) -> frozenset[str]:
     own = socket.gethostname()
     named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
     named.append(advertised.removeprefix("https://").rpartition(":")[0])
-    return frozenset(one.strip("[]").rstrip(".").lower() for one in named if one)
+    return frozenset(host.strip("[]").rstrip(".").lower() for host in named if host)

@@ -31,8 +31,9 @@ class BoundedProtocol(H11Protocol):
     arrive in time; closes the connection if a body does not arrive in time, even if the response was already
     sent, or if the client does not read the response.
 
-    At the limit, the connection that has been idle for longest is closed in favour of a new one. If none is
-    idle, a reserve of connections still serves the paths in `RESERVED`."""
+    At the limit, the connection that has been idle for the longest time is closed to admit a new connection.
+    If none is idle, a reserve of connections still serves the paths in `RESERVED`.
+    """
 
     limits: ClassVar[LimitSettings] = LimitSettings()
     by_address: ClassVar[Counter[str]] = Counter()
@@ -68,7 +69,7 @@ class BoundedProtocol(H11Protocol):
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
         if of_address > 0:
-            ended = self._end_silent(lambda one: one._counted == self._counted)  # noqa: SLF001 - its own
+            ended = self._end_silent(lambda connection: connection._counted == self._counted)  # noqa: SLF001 - its own
             of_address, of_all = of_address - ended, of_all - ended
         if of_all > 0:
             of_all -= self._end_silent(lambda _: True)
@@ -76,7 +77,7 @@ class BoundedProtocol(H11Protocol):
 
     def _end_silent(self, is_meant: Callable[[BoundedProtocol], bool]) -> int:
         """Close the connection that has been idle for longest, and return the number closed (0 or 1)."""
-        found = next((one for one in self.silent if is_meant(one)), None)
+        found = next((connection for connection in self.silent if is_meant(connection)), None)
         if found is None:
             return 0
         found._give_way()  # noqa: SLF001 - its own
@@ -124,7 +125,7 @@ class BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def _unread_bytes(self) -> int:
-        return sum(one.transport.get_write_buffer_size() for one in self.unread)
+        return sum(connection.transport.get_write_buffer_size() for connection in self.unread)
 
     def _is_read(self) -> None:
         self.unread.pop(self, None)

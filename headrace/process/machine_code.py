@@ -119,7 +119,7 @@ def found(home: Path = HOME) -> Path | None:
         return None
     folder = build_folder(home)
     installed = _INSTALLED / folder.name
-    return next((one for one in (folder, installed) if one.is_dir()), None)
+    return next((path for path in (folder, installed) if path.is_dir()), None)
 
 
 def take(home: Path = HOME) -> bool:
@@ -136,7 +136,7 @@ def take(home: Path = HOME) -> bool:
 
 def data_plane() -> str:
     """Return whether this process runs the modules `compiled` or `interpreted`."""
-    modules = [importlib.import_module(one.replace("/", ".")) for one in MODULES]
+    modules = [importlib.import_module(module.replace("/", ".")) for module in MODULES]
     return COMPILED if all(str(module.__file__).endswith(_SUFFIX) for module in modules) else INTERPRETED
 
 

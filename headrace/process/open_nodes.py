@@ -27,7 +27,8 @@ def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: H
 
 
 def openness(settings: ZooKeeperSettings) -> str:
-    """Return a warning if the settings leave the root unprotected, else an empty string. Does not connect."""
+    """Return a warning if the settings leave the root znode unprotected; otherwise an empty string. Does not
+    connect."""
     return "" if settings.security.is_private else _sentence(settings, [settings.root])
 
 

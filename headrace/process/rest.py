@@ -28,7 +28,8 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
     """Return the address at which other instances reach the instance that listens at `bound`: the configured
-    address, else `bound`, with the host name for a wildcard. It starts with `https://` if TLS is on."""
+    address, else `bound`, with the host name for a wildcard. The address starts with `https://` if TLS is
+    on."""
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):
         found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"

@@ -134,6 +134,8 @@ def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
 
 
 def _escaped(value: str) -> str:
-    text = "".join(f"\\{one}" if one in _ESCAPED else one for one in value.replace("\0", "\\00"))
+    text = "".join(
+        f"\\{character}" if character in _ESCAPED else character for character in value.replace("\0", "\\00")
+    )
     begins = "\\" if text[:1] in (" ", "#") else ""
     return f"{begins}{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else f"{begins}{text}"

@@ -29,7 +29,7 @@ def origins(
     effective: Mapping[str, Any], document: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Setting]:
     """Yield every key of `effective` with its origin. `document`: content of the file; `environment`:
-    variables. An empty table counts as one key."""
+    variables. An empty table counts as one setting."""
     names = {name.upper() for name in environment}
     for path, value in _leaves(effective, ()):
         yield Setting(".".join(path), value, _origin(path, document, names))

@@ -22,7 +22,7 @@ _PAGE: Final = """<!doctype html>
  code { background: #edf2f7; padding: .1rem .3rem } svg { max-width: 100%; height: auto }
 </style></head><body>
 <h1>Headrace: demonstration report</h1>
-<p>Two Kafka clusters, ZooKeeper, Pinot and a Spark job on this machine;
+<p>Two Kafka clusters, Pinot and a Spark job on this machine;
 {{ "%.0f"|format(f.seconds) }} seconds.
 {% if f.all_held %}<span class="held">Every claim held.</span>
 {% elif f.stopped %}<span class="failed">It stopped early.</span>

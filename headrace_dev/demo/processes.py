@@ -32,6 +32,8 @@ from stack.supervisor import Lifetime, Stack
 from stack.wait import wait_until
 
 FIRST_REST_PORT = 32311
+SERVERS: Final = ("source", "destination", "pinot")
+"""The instances share a store on Kafka, so ZooKeeper is not needed."""
 _PATIENCE_SECONDS: Final = 180.0
 """Time for a process to respond or to exit, on a machine that starts all servers at once."""
 
@@ -61,7 +63,7 @@ class DemoProcesses:
             shutil.rmtree(self.home / leftover, ignore_errors=True)
         self.home.mkdir(parents=True, exist_ok=True)
         self._preparation.begin()
-        self.stack.up(fresh=True)
+        self.stack.up(SERVERS, fresh=True)
         self.settings_file.write_text(settings_text(self.addresses))
 
     def make_topics(self) -> None:

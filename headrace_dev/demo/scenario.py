@@ -92,9 +92,8 @@ bootstrap_servers = "{addresses["source"]}"
 [clusters.destination]
 bootstrap_servers = "{addresses["destination"]}"
 
-[zookeeper]
-servers = "{addresses["zookeeper"]}"
-root = "/headrace-demo"
+[coordination]
+cluster = "destination"
 
 [mirror.worker]
 processes = 1

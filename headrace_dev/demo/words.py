@@ -16,7 +16,7 @@ INTRODUCTION: Final = (
 )
 
 PARTS: Final[Mapping[str, str]] = {
-    "start_stack": "starting ZooKeeper, two Kafka clusters and Pinot",
+    "start_stack": "starting two Kafka clusters and Pinot",
     "start_service": "starting a Spark job for measurements, two instances of Headrace, and the traffic",
     "create_datastream": "creating a mirror of three topics; loads are unknown: placement by count",
     "by_count": "starting the sampler, which measures every partition; a Pinot query finds the hot ones",

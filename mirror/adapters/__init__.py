@@ -1,4 +1,5 @@
-"""Implementations of the protocols in `ports.py`: ZooKeeper by kazoo, Kafka by our own client (`kafka/`).
+"""Implementations of the protocols in `ports.py`: ZooKeeper with kazoo, Kafka with Headrace's own client
+(`kafka/`).
 
-kazoo's errors are translated in one place, `zookeeper_errors.py`. No other folder imports kazoo.
+Only `zookeeper_errors.py` translates kazoo's errors. No other folder imports kazoo.
 """

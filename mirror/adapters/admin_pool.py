@@ -1,7 +1,5 @@
-"""Pool of administrators, one per cluster; idle ones are dropped.
-
-Their connections close by themselves.
-"""
+"""Pool of administrators, one per cluster. Idle administrators are dropped; their connections close
+automatically."""
 
 from __future__ import annotations
 
@@ -15,7 +13,8 @@ from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
 _MOST: Final = 500
-"""Maximum number, since callers may choose cluster addresses; the least recently used one is dropped."""
+"""Maximum number of administrators, because callers may choose cluster addresses. The least recently used
+administrator is dropped."""
 
 
 class AdminPool:
@@ -31,12 +30,13 @@ class AdminPool:
         return len(self._known)
 
     def __call__(self, cluster: ClusterRef) -> KafkaAdmin:
-        """Return the administrator of a cluster. A dropped one may still be in use elsewhere."""
+        """Return the administrator of a cluster. An administrator that was dropped may still be in use by
+        other callers."""
         now = self._clock.monotonic()
         with self._lock:
-            idle = [one for one, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
-            for one in idle:
-                del self._known[one]
+            idle = [unused for unused, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
+            for unused in idle:
+                del self._known[unused]
             known = self._known.pop(cluster, None)
             admin = known[0] if known is not None else self._make(cluster)
             self._known[cluster] = admin, now

@@ -16,9 +16,10 @@ _COUNT: Final = "00000001"
 
 
 class DigestMd5:
-    """One authentication: `answer` the server's challenge, then `check` its proof.
+    """One authentication exchange: call `answer` with the server's challenge, then `check` with the server's
+    proof.
 
-    `nonce`: fresh random text of the client. Methods raise NotAuthorized if the server does not use the
+    `nonce`: new random text of the client. Methods raise NotAuthorized if the server does not use the
     mechanism or does not know the password.
     """
 

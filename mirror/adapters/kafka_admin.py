@@ -1,4 +1,4 @@
-"""Topic administration of one cluster by our own client. Implements `ports.TopicAdmin`."""
+"""Topic administration of one cluster with Headrace's own client. Implements `ports.TopicAdmin`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
     TopicOutcome,
     create_partitions,
+    delete_topic,
     describe_each,
     describe_settings,
     values_of,
@@ -40,16 +41,18 @@ _DEADLINE_SECONDS: Final = 30.0
 """Timeout of a call, which takes several requests at most."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
-"""Time that partitions without a leader may delay the results of others in the same call."""
+"""Maximum time for which partitions without a leader delay the results of other partitions in the same
+call."""
 _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
     """Thread-safe administrator of one cluster.
 
-    Connects on first use, shares a thread with all others of the process (`loop`: with those given the same
-    one), and closes idle connections. A call takes at most `deadline_seconds`. It fails at once if no address
-    accepts a connection, and waits for a silent address only if no other call does.
+    It connects on first use, and closes idle connections. All administrators with the same `loop` share a
+    thread; by default, these are all of the process. A call takes at most `deadline_seconds`. It fails at
+    once if no address accepts a connection. It waits for an address that does not respond only if no other
+    call waits for that address.
     """
 
     def __init__(
@@ -77,14 +80,14 @@ class KafkaAdmin:
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return the partition count and the settings of each topic itself, not inherited ones."""
+        """Return the partition count of each topic, and the settings that are set for the topic itself."""
         return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Return the topics for which the broker returns TOPIC_AUTHORIZATION_FAILED.
 
-        Requests metadata by name, which does not create topics and is the only request whose response does
-        not omit unauthorized ones.
+        Requests metadata by name: this does not create topics, and it is the only request whose response
+        includes unauthorized topics.
         """
         if not topics:
             return frozenset()
@@ -95,16 +98,17 @@ class KafkaAdmin:
     ) -> Mapping[TopicPartition, SourcePosition]:
         """Return the first and end offset of each partition that has a leader.
 
-        Includes the committed offset of `group`, unless that is empty.
+        Includes the committed offset of `group`, unless `group` is empty.
         """
         if not partitions:
             return {}
         return self._ask(f"reading offsets of {self._name}", partial(_positions, group, partitions))
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """Return when the first record at or after each offset was written, and the retention of its topic.
+        """Return the time at which the first record at or after each offset was written, and the retention of
+        its topic.
 
-        The retention is unknown if we may not read the settings.
+        The retention is unknown without the right to read the settings.
         """
         if not places:
             return {}
@@ -116,8 +120,12 @@ class KafkaAdmin:
         return self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Increase the partition count to `partitions`, unless the topic has as many already."""
+        """Increase the partition count to `partitions`, unless the topic already has as many partitions."""
         self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, unless it does not exist."""
+        self._ask(f"deleting topic {topic}", partial(_delete, topic))
 
     def close(self) -> None:
         """Close the connections in the background; the next call opens new ones."""
@@ -183,7 +191,10 @@ async def _positions(
     first = await _offsets(cluster, partitions, EARLIEST)
     end = await _offsets(cluster, list(first), LATEST)
     committed = await _committed(cluster, group, list(end)) if group else {}
-    return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
+    return {
+        partition: SourcePosition(committed.get(partition), first[partition], end[partition])
+        for partition in end
+    }
 
 
 async def _waiting(
@@ -191,12 +202,12 @@ async def _waiting(
 ) -> dict[TopicPartition, WaitingRecord]:
     times = await record_times(cluster, places, now_ms)
     settings: dict[str, Retention] = {}
-    for page in _pages(sorted({one.topic for one in times})):
+    for page in _pages(sorted({place.topic for place in times})):
         found = await cluster.ask(describe_settings(page))
-        settings |= {name: retention_of(one) for name, one in found.items()}
+        settings |= {name: retention_of(described) for name, described in found.items()}
     return {
-        one: WaitingRecord(written_ms, settings.get(one.topic, UNKNOWN_RETENTION))
-        for one, written_ms in times.items()
+        partition: WaitingRecord(written_ms, settings.get(partition.topic, UNKNOWN_RETENTION))
+        for partition, written_ms in times.items()
     }
 
 
@@ -242,6 +253,13 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
     doing = f"increasing topic {topic} to {counted(partitions, 'partition')}"
     _check(cluster, outcome, doing, f"Alter on topic {topic}")
+
+
+async def _delete(topic: str, cluster: Cluster) -> None:
+    await cluster.refresh(())
+    outcome = await cluster.ask_controller(delete_topic(topic))
+    if outcome.error not in _NOT_THERE:
+        _check(cluster, outcome, f"deleting topic {topic}", f"Delete on topic {topic}")
 
 
 def _check(cluster: Cluster, outcome: TopicOutcome, doing: str, right: str) -> None:

@@ -29,8 +29,8 @@ from mirror.repeats import RepeatedErrors
 _log = structlog.get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
-"""Time without drops, while other records are delivered, after which an episode of drops ends. Without it, an
-occasionally full queue would log without end."""
+"""Time without drops, while other records are delivered, after which an episode of drops ends. Without this
+delay, a queue that is full now and then would cause endless log lines."""
 
 
 _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
@@ -39,10 +39,10 @@ _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 class RecordTopic(Generic[_Record]):
     """A topic of one kind of record. Publishing never blocks and never fails. Thread-safe.
 
-    Measurements must not stop the mirror: entries are discarded and counted if the queue is full, the topic
-    is missing, or no broker stores them within `delivery_seconds`. One log line marks the start of an episode
-    and one its end: other records are delivered again and none was dropped for a while, or none was dropped
-    for longer than any record waits. `now` returns monotonic seconds.
+    Measurements must not stop the mirror: records are discarded and counted if the queue is full, if the
+    topic is missing, or if no broker stores them within `delivery_seconds`. One log line marks the start of
+    an episode of drops, and one its end. An episode ends if records are delivered and none was dropped for a
+    while, or if none was dropped for longer than any record can wait. `now` returns monotonic seconds.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RecordTopic(Generic[_Record]):
     def drops(self) -> Drops:
         """Return the current drop counts, and log the end of an episode.
 
-        Call about once a second; only this method detects the end.
+        Call it about once a second, because only this method detects the end.
         """
         with self._lock:
             now = self._now()
@@ -146,10 +146,13 @@ class RecordTopic(Generic[_Record]):
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:
     """Return the topic of mirror metrics, keyed by cluster, topic and partition."""
     return RecordTopic(
-        cluster, topic, MirrorMetric, lambda one: f"{one.source_cluster}/{one.topic}/{one.kafka_partition}"
+        cluster,
+        topic,
+        MirrorMetric,
+        lambda metric: f"{metric.source_cluster}/{metric.topic}/{metric.kafka_partition}",
     )
 
 
 def placement_event_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[PlacementEvent]:
     """Return the topic of placement events, keyed by the event's own key."""
-    return RecordTopic(cluster, topic, PlacementEvent, lambda one: one.event_key)
+    return RecordTopic(cluster, topic, PlacementEvent, lambda event: event.event_key)

@@ -18,7 +18,8 @@ class KafkaSecurity(Settings):
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Security protocol of the listener in `bootstrap_servers`."""
     ca_file: str = ""
-    """PEM file of the certificate authorities of the brokers; empty: the system's."""
+    """PEM file with the certificate authorities of the brokers; empty: the system's certificate
+    authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
@@ -94,32 +95,35 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Rack of this instance (`broker.rack`). If the brokers have a `replica.selector.class`, records are read
-    from the replica that the leader selects, and from the leader while that replica fails."""
+    """Rack of this instance, in the terms of `broker.rack`. If the brokers have a `replica.selector.class`,
+    records are read from the replica that the leader selects, or from the leader if that replica fails."""
     advertised: list[str] = Field(default=["*"])
     """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
-    excludes. Connections to other listeners are refused."""
+    excludes. Headrace does not connect to other listeners."""
     readers: list[str] = Field(default=["*"])
-    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, owners of
-    datastreams."""
+    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, the
+    entries are owners of datastreams."""
     writers: list[str] = Field(default=["*"])
     """Principals allowed to create topics on this cluster and to copy into them, as in `readers`."""
     adopters: list[str] = Field(default=["*"])
-    """Principals allowed to copy into existing topics and to add partitions to these, as in `readers`. Unless
-    the list includes everyone, a datastream must also set `destination.adopt` or `.grow_existing`."""
+    """Principals allowed to copy into existing topics and to add partitions to such topics, as in `readers`.
+    Unless the list contains `*`, a datastream must also set `destination.adopt` or
+    `destination.grow_existing`."""
     groups: list[str] = Field(default=["*"])
     """Consumer groups (`*` matches any text) to which datastreams may commit positions on this cluster. Only
-    an operator can set any other `group.id`. Everyone who may read a datastream can read the positions of
-    these groups in its topics; positions of other groups are visible only to operators."""
+    an operator can set a `group.id` that is not in the list. Everyone who may read a datastream can read the
+    positions of these groups in the topics of the datastream; only operators can read positions of other
+    groups."""
 
 
 class ZooKeeperSecurity(Settings):
     """Security settings of ZooKeeper."""
 
     tls: bool = False
-    """Connect by TLS, to the secure client port."""
+    """Connect with TLS to ZooKeeper's secure client port."""
     ca_file: str = ""
-    """PEM file of the certificate authorities of the servers; empty: the system's."""
+    """PEM file with the certificate authorities of the servers; empty: the system's certificate
+    authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
@@ -136,12 +140,12 @@ class ZooKeeperSecurity(Settings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Who may access created znodes. `creator`: only Headrace's identity. `open`: everyone. `automatic`: like
-    `creator` if a mechanism is set, otherwise like `open`."""
+    """Who may access znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
+    `automatic`: like `creator` if a mechanism is set, otherwise like `open`."""
 
     @property
     def is_private(self) -> bool:
-        """True if znodes are created for our identity only."""
+        """True if only Headrace's identity may access znodes that Headrace creates."""
         return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
 
     @model_validator(mode="after")
@@ -166,7 +170,7 @@ class ZooKeeperSettings(Settings):
     root: str = "/headrace"
     """Root znode; instances with the same root form one service."""
     session_timeout_seconds: Seconds = 6.0
-    """Silence after which an instance is considered dead."""
+    """Time without contact after which an instance is considered dead."""
     connect_timeout_seconds: Seconds = 10.0
     """Time to wait for ZooKeeper at startup."""
     security: ZooKeeperSecurity = ZooKeeperSecurity()
@@ -186,15 +190,18 @@ class CoordinationSettings(Settings):
     """Coordination of several instances through a Kafka cluster instead of ZooKeeper, if `cluster` is set."""
 
     cluster: str = ""
-    """Alias of the Kafka cluster with the state of the service. Excludes `[zookeeper]`."""
+    """Alias of the Kafka cluster that stores the state of the service. Cannot be combined with
+    `[zookeeper]`."""
     topic: str = "headrace-coordination"
-    """Topic of the log of changes; instances with the same topic form one service. Snapshots are in a second
-    topic, with the suffix `-snapshots`. Both are created if they are missing."""
+    """Topic for changes of the state; instances with the same topic form one service. A second topic, with
+    the suffix `-snapshots`, contains snapshots of the state. Headrace creates both topics if they are
+    missing."""
     replication_factor: int = Field(default=-1, ge=-1)
-    """Replicas of topics that are created; -1: three, or as many as the cluster has brokers."""
+    """Replication factor of these topics when Headrace creates them; -1: three, or the number of brokers if
+    there are fewer."""
     session_timeout_seconds: Seconds = Field(default=6.0, ge=1.0)
-    """Silence after which an instance is considered dead. The failure of a broker stops all copying if the
-    election of another leader takes longer than 70 % of it."""
+    """Time without contact after which an instance is considered dead. If a broker fails and the election of
+    another leader takes longer than 70 % of this time, all copying stops until then."""
     connect_timeout_seconds: Seconds = 30.0
     """Time to wait for the cluster at startup."""
 

@@ -1,4 +1,4 @@
-"""ZooKeeper by kazoo: a session, and the primitives of `ports.NodeStore` below a root."""
+"""A ZooKeeper session with kazoo, and the operations of `ports.NodeStore` below a root."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
-"""Requests in flight; after some thousands, a server stops reading."""
+"""Maximum number of requests in flight; a server with some thousands stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
-"""Number of session timeouts during which servers reject the session before a new one is started: they may
-have lost data, so that their last change is older than the session's."""
+"""Number of session timeouts for which servers may reject the session before a new session is started.
+Servers reject it if they have lost data, so that their last change is older than that of the session."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
 """Results of operations in a transaction that failed because of another operation."""
 
@@ -61,8 +61,8 @@ _STATES = {
 class ZooKeeper:
     """One ZooKeeper session.
 
-    `on_state` is called from kazoo's thread and must only enqueue; `while_waiting` is called periodically in
-    every thread that waits for a response.
+    `on_state` is called on kazoo's thread, and must only put the state into a queue. `while_waiting` is
+    called periodically by every thread that waits for a response.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ZooKeeper:
         return True
 
     def _note_trouble(self, error: Exception) -> None:
-        """Keep the first authentication failure: later calls fail with any error of kazoo."""
+        """Keep the first authentication failure, because later calls may fail with any error of kazoo."""
         if not isinstance(self._trouble, AuthFailedError):
             self._trouble = error
 
@@ -148,13 +148,14 @@ class ZooKeeper:
         return self._contact
 
     def session_timeout_seconds(self) -> float:
-        """Return the silence after which the server may end the session, at most the configured timeout."""
+        """Return the time without contact after which the server may end the session; at most the configured
+        timeout."""
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
         """Return the root and its children that anyone with network access may read or change, as full paths.
 
-        Omits nodes whose ACL we may not read.
+        Omits nodes whose ACL cannot be read.
         """
         root = self._settings.root
         paths = [root, *(f"{root}/{name}" for name in self.children(""))]
@@ -204,7 +205,7 @@ class ZooKeeper:
         return {path: Node(data, stat.version) for path, (data, stat) in found.items()}
 
     def sync(self) -> None:
-        """Synchronise our server with the leader of the ensemble."""
+        """Synchronise the connected server with the leader of the ensemble."""
         with self._translated_errors("/"):
             self._answer(self._client.sync_async(self._full("")))
 
@@ -222,7 +223,7 @@ class ZooKeeper:
         return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """Return data and version. If the node is missing, the watch waits for its creation."""
+        """Return data and version. If the node is missing, the watch is called when the node is created."""
         full = self._full(path)
         while True:
             try:
@@ -247,9 +248,9 @@ class ZooKeeper:
             made = {node.path.rpartition("/")[0] for node in _of_new_nodes(changes, changes)}
             self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
             answers = self._commit(changes)
-        for one, answer in zip(changes, answers, strict=True):
+        for change, answer in zip(changes, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
-                with translated(one.path):
+                with translated(change.path):
                     raise answer
         return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
 
@@ -287,7 +288,7 @@ class ZooKeeper:
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
         """Return the sorted names of the children.
 
-        If the node is missing, returns none, and the watch waits for its creation.
+        If the node is missing, the result is empty, and the watch is called when the node is created.
         """
         full = self._full(path)
         while True:
@@ -301,16 +302,16 @@ class ZooKeeper:
                 return tuple(sorted(names))
 
     def _appeared(self, path: str, watch: Watch | None) -> bool:
-        """Set the watch on a missing node; return whether it was created in the meantime."""
+        """Set the watch on a missing node; return whether the node was created in the meantime."""
         if watch is None:
             return False
         with self._translated_errors(path):
             return self._answer(self._client.exists_async(self._full(path), _forward(watch))) is not None
 
     def beat(self) -> None:
-        """Send a heartbeat without waiting for the response, unless the last one is recent.
+        """Send a heartbeat without waiting for the response, unless the last heartbeat is recent.
 
-        The response counts as contact, including while a caller waits for many responses in turn.
+        The response counts as contact with the server, even while a caller waits for many other responses.
         """
         now = time.monotonic()
         if self.is_connected and now - self._beat >= _BEAT_SECONDS:
@@ -319,7 +320,8 @@ class ZooKeeper:
             self._client.exists_async(self._full("")).rawlink(self._answered_beat)
 
     def answer_seconds(self) -> float:
-        """Return the duration of the last heartbeat, or the current wait for the next if that is longer."""
+        """Return the time that the last heartbeat's response took, or the time waited for the current
+        heartbeat's response if that is longer."""
         beats = list(self._beats)
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
 
@@ -328,7 +330,7 @@ class ZooKeeper:
         return self.is_connected and self.answer_seconds() < _MOMENT_SECONDS
 
     def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
-        """Process a heartbeat's response on kazoo's thread.
+        """Process the response to a heartbeat, on kazoo's thread.
 
         Responses and failures arrive in the order of the requests.
         """
@@ -360,7 +362,7 @@ class ZooKeeper:
         self._contact = max(self._contact, sent)
 
     def _follow_connecting(self) -> None:
-        """Wrap kazoo's connect to note its errors and the granted timeout.
+        """Wrap kazoo's connect to record its errors and the granted timeout.
 
         kazoo exposes neither; the granted timeout is derived from its read timeout.
         """
@@ -387,7 +389,8 @@ class ZooKeeper:
     def _note_refusal(self, error: Exception) -> None:
         """Abandon a session that servers have rejected for too long. Raises SessionExpiredError.
 
-        Servers with older data than the session has seen close the connection without a response, every time.
+        Servers whose data is older than the session's last change always close the connection without a
+        response.
         """
         now = time.monotonic()
         if not self._client.last_zxid:
@@ -418,7 +421,8 @@ def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
 
 
 class _Forward:
-    """Watch callback with equality, so that kazoo keeps one per path instead of one per read."""
+    """Watch callback that can be compared, so that kazoo keeps one callback per path instead of one per
+    read."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -436,4 +440,4 @@ class _Forward:
 def _of_new_nodes(changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
     """Return the values of the changes that create a node."""
     pairs = zip(changes, values, strict=True)
-    return [value for one, value in pairs if isinstance(one, (NewNode, NextNode))]
+    return [value for change, value in pairs if isinstance(change, (NewNode, NextNode))]

@@ -43,7 +43,7 @@ def is_open(rules: Sequence[ACL]) -> bool:
 
 
 def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> None:
-    """Use TLS for every connection of the client; a connection whose handshake fails is closed at once.
+    """Use TLS for every connection of the client. Close a connection at once if its handshake fails.
 
     Raises ConfigError for unusable certificates.
     """
@@ -69,7 +69,8 @@ def tls_connection(
 
 
 def tls_context(security: ZooKeeperSecurity) -> ReloadingContext:
-    """Return a context with the servers' authorities and our certificate, which reloads changed files.
+    """Return a TLS context with the servers' certificate authorities and the client certificate, which
+    reloads changed files.
 
     Raises ConfigError for unusable certificates.
     """
@@ -97,7 +98,7 @@ def _context_of(security: ZooKeeperSecurity) -> ssl.SSLContext:
 def authenticate_by_sasl(client: KazooClient, security: ZooKeeperSecurity) -> None:
     """Authenticate every connection of the client with DIGEST-MD5.
 
-    A connection that breaks meanwhile is retried; only a rejection ends the session.
+    A connection that breaks during authentication is retried; only a rejection ends the session.
     """
     connection = client._connection  # noqa: SLF001
     connection.sasl_options = {}  # anything but None makes kazoo call the method replaced below

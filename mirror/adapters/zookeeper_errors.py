@@ -1,4 +1,4 @@
-"""Translation of kazoo's errors into ours."""
+"""Translation of kazoo's errors into Headrace's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REFUSALS: Final = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Translate errors of a kazoo call about `path`."""
+    """Translate the errors of a kazoo call that concerns `path`."""
     try:
         yield
     except NoNodeError as error:

@@ -1,7 +1,7 @@
 """Survey of the ZooKeeper servers by the four-letter words `srvr` and `dirs`.
 
-They need no session and no authentication. A server responds only to words in its `4lw.commands.whitelist`,
-by default only `srvr`. No word reports the free disk space.
+These commands need no session and no authentication. A server responds only to words in its
+`4lw.commands.whitelist`, by default only `srvr`. No word reports the free disk space.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _MOST_BYTES: Final = 65_536
 _CHUNK: Final = 4_096
 
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""Function that connects to host and port within seconds. Raises OSError."""
+"""Function that connects to a host and port within a number of seconds. Raises OSError."""
 
 
 class ServerFacts(NamedTuple):
-    """A server. Fields are None or "" if it does not report them."""
+    """Facts about a server. Fields are None or empty if the server does not report them."""
 
     address: str
     problem: str = ""
-    """Reason why it could not be queried."""
+    """Reason why the server could not be queried."""
     is_serving: bool = True
-    """False if it runs without serving sessions, as the ensemble has no quorum."""
+    """False if the server runs but serves no sessions, because the ensemble has no quorum."""
     release: str = ""
     mode: str = ""
     """`leader`, `follower`, `observer` or `standalone`."""
     nodes: int | None = None
     snapshot_bytes: int | None = None
     log_bytes: int | None = None
-    """Size of transaction logs."""
+    """Size of the transaction logs."""
 
 
 def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
@@ -52,7 +52,8 @@ def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[Server
 
 
 def server_facts(address: str, srvr: str, dirs: str) -> ServerFacts:
-    """Return the facts in the responses to both words; ignores refusals and output of other programs."""
+    """Return the facts in the responses to `srvr` and `dirs`; ignore rejections and the output of other
+    programs."""
     if "not currently serving requests" in srvr:
         return ServerFacts(address, is_serving=False)
     state, sizes = _fields(srvr), _fields(dirs)
@@ -83,7 +84,7 @@ def _server_facts(connect: Connect, host: str, port: int, seconds: float) -> Ser
 
 
 def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
-    """Return the response up to the end of the connection. Raises OSError."""
+    """Return the response, which ends with the connection. Raises OSError."""
     found = b""
     with connect(address, _left(until)) as connection:
         connection.sendall(word)

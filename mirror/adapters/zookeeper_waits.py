@@ -1,10 +1,9 @@
-"""Socket waits of kazoo's thread, which end the connection to a server that stops responding.
+"""Socket waits of kazoo's thread, which close the connection to a server that stops responding.
 
-kazoo's default creates and closes a selector for each wait: five system calls, after each of which the thread
-waits for the interpreter lock. `poll` is one.
-
-kazoo counts every request that it sends as a ping and never notices that the responses are missing, so a
-frozen server would keep the session of a busy client until ZooKeeper ends it.
+By default, kazoo creates and closes a selector for each wait. That takes five system calls, and the thread
+waits for the interpreter lock after each; `poll` is one system call. kazoo counts every request that it sends
+as a ping, and does not notice that responses are missing. A busy client would therefore stay connected to a
+frozen server until ZooKeeper ends the session.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ from kazoo.exceptions import ConnectionDropped
 
 _log = logging.getLogger(__name__)
 _MOVE_SHARE: Final = 0.4
-"""Silence after which we connect to another server, as a share of the session timeout: the session moves
-before the lease of the instance ends, also if the last response is a second old."""
+"""Time without a response after which the client connects to another server, as a share of the session
+timeout. The session moves before the lease of the instance ends, even if the last response is a second
+old."""
 _ONLY_SERVER_SHARE: Final = 2 / 3
-"""The same without another server."""
+"""Share of the session timeout for the same purpose if there is no other server."""
 _AVOIDED_SECONDS: Final = 60.0
-"""Time for which a server that did not respond is tried last."""
+"""Time for which a server that did not respond is tried only after the others."""
 
 Ready = tuple[list[socket], list[socket], list[socket]]
 HostPort = tuple[str, str, int]
@@ -35,10 +35,8 @@ HostPort = tuple[str, str, int]
 
 
 class ServerWatch:
-    """Watch over the server of one client. It runs on kazoo's thread only.
-
-    `session_timeout_seconds` returns the timeout granted by the server.
-    """
+    """Monitors the server of one client; used only on kazoo's thread. `session_timeout_seconds` returns the
+    timeout granted by the server."""
 
     def __init__(self, client: KazooClient, session_timeout_seconds: Callable[[], float]) -> None:
         self._client = client
@@ -65,7 +63,7 @@ class ServerWatch:
         self._connection._expand_client_hosts = lambda: self.ordered(order())  # noqa: SLF001
 
     def ordered(self, servers: Sequence[HostPort]) -> list[HostPort]:
-        """Return the servers, with those that did not respond recently last."""
+        """Return the servers; servers that recently did not respond come last."""
         cut = time.monotonic() - _AVOIDED_SECONDS
         silent = {server: at for server, at in self._silent.items() if at > cut}
         return sorted(servers, key=lambda server: silent.get((server[1], server[2]), -math.inf))
@@ -77,9 +75,10 @@ class ServerWatch:
         others: Sequence[socket],
         timeout: float | None = None,
     ) -> Ready:
-        """Wait like `ready`. Raises ConnectionDropped if the server owes a response for too long.
+        """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
-        Only the main loop of kazoo waits for two sockets: the server's, and the one that announces requests.
+        Only kazoo's main loop waits for two sockets: that of the server, and a socket that announces new
+        requests.
         """
         server = self._connection._socket  # noqa: SLF001
         if len(readers) == 1 or server not in readers:
@@ -100,7 +99,8 @@ class ServerWatch:
             return found
 
     def _left(self) -> float:
-        """Return the seconds until the server's response is overdue; infinity if it owes none."""
+        """Return the seconds until the server's response is overdue; infinity if no response is
+        outstanding."""
         if not (self._client._pending or self._connection.ping_outstanding.is_set()):  # noqa: SLF001
             self._waiting_since = None
             return math.inf
@@ -141,14 +141,15 @@ def _has_decrypted(server: Any) -> bool:
 def ready(
     readers: Sequence[socket], writers: Sequence[socket], _: Sequence[socket], timeout: float | None = None
 ) -> Ready:
-    """Wait like `select.select`, for any number of open files; the third list is always empty.
+    """Wait like `select.select`, but without its limit on file descriptors; the third list of the result is
+    always empty.
 
-    A broken socket is ready for the requested operation, which then fails.
+    A broken socket counts as ready for the requested operation, which then fails.
     """
     wanted: dict[int, int] = {}
     for event, sockets in ((select.POLLIN, readers), (select.POLLOUT, writers)):
-        for one in sockets:
-            wanted[one.fileno()] = wanted.get(one.fileno(), 0) | event
+        for sock in sockets:
+            wanted[sock.fileno()] = wanted.get(sock.fileno(), 0) | event
     poll = select.poll()
     for number, events in wanted.items():
         poll.register(number, events)

@@ -20,9 +20,10 @@ from mirror.tokens import token_from_file
 class ClusterAccess:
     """Addresses and credentials of a cluster.
 
-    `bootstrap`: initial servers. `tls` None: plaintext. `sasl` None: no authentication. `rack`: ours, to read
-    from the nearest replica (KIP-392); empty reads from leaders. `advertised`: patterns of the listeners that
-    brokers may advertise; patterns with a leading `!` exclude, and take precedence.
+    `bootstrap`: initial servers. `tls` None: plaintext. `sasl` None: no authentication. `rack`: rack of this
+    client, to read from the nearest replica (KIP-392); if empty, the client reads from leaders. `advertised`:
+    patterns of the listeners that brokers may advertise. A pattern with a leading `!` excludes listeners, and
+    takes precedence.
     """
 
     bootstrap: tuple[Endpoint, ...]
@@ -33,7 +34,8 @@ class ClusterAccess:
 
     @property
     def principal(self) -> str:
-        """Principal by which brokers know us, as in their ACLs; a description if only they know it."""
+        """Principal under which brokers know this client, as in their ACLs; a description if only the brokers
+        know the principal."""
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
@@ -43,7 +45,7 @@ class ClusterAccess:
 
     @property
     def has_certificate(self) -> bool:
-        """True if we have a client certificate."""
+        """True if this client has a certificate."""
         return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
@@ -55,7 +57,8 @@ class ClusterAccess:
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether a connection to a listener is allowed. Bootstrap servers always are."""
+        """Return whether a connection to a listener is allowed. Connections to bootstrap servers are always
+        allowed."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]
@@ -66,7 +69,8 @@ class ClusterAccess:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files. An empty `ca_file` means the system's authorities, an empty `certificate_file` none."""
+    """PEM files. An empty `ca_file` means the system's certificate authorities. An empty `certificate_file`
+    means that there is no client certificate."""
 
     ca_file: str = ""
     certificate_file: str = ""
@@ -94,7 +98,7 @@ def _context_of(files: TlsFiles) -> ssl.SSLContext:
 
 
 def access_from(document: Mapping[str, Any]) -> ClusterAccess:
-    """Return the access for a cluster's settings as plain values, secrets included.
+    """Build the access from a cluster's settings as plain values, secrets included.
 
     Reads `bootstrap_servers`, `rack`, `security` and `advertised`. Raises ConfigError.
     """

@@ -36,20 +36,20 @@ T = TypeVar("T")
 
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
-"""Role of a separate connection, as coordinators respond only when their own log is replicated."""
+"""Role of a separate connection, because responses of coordinators wait until their own log is replicated."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
-"""A larger metadata response would block the loop for too long."""
+"""Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
 _COORDINATORS_AT_ONCE: Final = 100
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role: a broker may close each on its first request."""
+"""Minimum interval between connections for a role, in case a broker closes each on its first request."""
 
 
 class Cluster:
-    """State of one cluster shared by all lanes. `topics` contains the topics requested so far."""
+    """State of one cluster, shared by all lanes. `topics`: metadata of the topics requested so far."""
 
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
@@ -67,9 +67,9 @@ class Cluster:
         self.reachability = Reachability(name)
         self.clocks = BrokerClocks()
         self.silent_since = inf
-        """Due time of the oldest outstanding response, or of a slow broker's first late one."""
+        """Due time of the oldest outstanding response, or of the first late response of a slow broker."""
         self.silence = ""
-        """Description of that broker and its delay."""
+        """Description of the broker to which `silent_since` refers, and of its delay."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -101,13 +101,14 @@ class Cluster:
     @property
     def is_connected(self) -> bool:
         """True if a connection for control requests is open."""
-        return any(role == CONTROL and one.is_open for (_, role), one in self._connections.items())
+        return any(role == CONTROL and link.is_open for (_, role), link in self._connections.items())
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """Unique addresses by broker id: bootstrap servers, under negative ids, and discovered brokers."""
+        """Addresses by broker id, each once: discovered brokers, and bootstrap servers under negative ids."""
         seeds = set(self._seeds.values())
-        return {**self._seeds, **{one: where for one, where in self.brokers.items() if where not in seeds}}
+        found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
+        return {**self._seeds, **found}
 
     @property
     def timeout_seconds(self) -> float:
@@ -116,20 +117,20 @@ class Cluster:
 
     @property
     def principal(self) -> str:
-        """Principal by which the brokers know us."""
+        """Principal under which the brokers know this client."""
         return self._configs.aside.access.principal
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for a code of this cluster. `right`: as for `error_of`."""
+        """Return the error for an error code that this cluster returned. `right`: as for `error_of`."""
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     @property
     def largest_batch_bytes(self) -> int:
-        """Size of the largest batch that is read from the cluster."""
+        """Maximum size of a batch that is read from the cluster."""
         return self._configs.aside.largest_batch_bytes
 
     def take_throttled(self) -> float:
-        """Return the seconds since the last call during which a broker throttled us (KIP-219)."""
+        """Return the seconds for which a broker has throttled this client since the last call (KIP-219)."""
         return self._configs.aside.throttling.take(self._loop.now())
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
@@ -143,7 +144,7 @@ class Cluster:
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
         """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
 
-        `nodes`: addresses of the named leaders. Ignores an epoch that is not newer than the known one.
+        `nodes`: addresses of the leaders in that response. Ignores an epoch that is not newer than known.
         """
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
@@ -157,7 +158,7 @@ class Cluster:
 
     def round_trip(self, broker: int) -> float:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
-        found = [one.round_trip() for (node, _), one in self._connections.items() if node == broker]
+        found = [link.round_trip() for (node, _), link in self._connections.items() if node == broker]
         return min([seconds for seconds in found if seconds > 0], default=0.0)
 
     def topic_id(self, topic: str) -> bytes:
@@ -220,8 +221,7 @@ class Cluster:
         return connection
 
     async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace a connection whose responses get lost, if the broker answers on another one: the network
-        may have dropped the connection without a reset."""
+        """Replace a connection without responses if the broker responds on another connection."""
         self._probed_at[place] = inf
         endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
         try:
@@ -252,7 +252,7 @@ class Cluster:
         return connection
 
     async def any_connection(self) -> Connection:
-        """Connect to any broker, bootstrap servers last. Raises the last failure."""
+        """Connect to any broker; try bootstrap servers last. Raises the error of the last attempt."""
         for (_, role), connection in self._connections.items():
             if role == CONTROL and connection.is_open:
                 return connection
@@ -272,7 +272,7 @@ class Cluster:
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller (with KRaft: a broker that forwards it)."""
+        """Send a request to the controller, or with KRaft to a broker that forwards it."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
@@ -344,7 +344,7 @@ class Cluster:
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
     async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
+        """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
         try:
             answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
         except Unreachable:
@@ -360,7 +360,7 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Retry until success, a permanent error, or a timeout (default: that of one request).
+        """Retry until success, a permanent error, or a timeout (default: the timeout of one request).
 
         Refreshes the topic's metadata between attempts, since its leader may have moved.
         """
@@ -389,8 +389,8 @@ class Cluster:
     ) -> Answers:
         """Return offsets by time (see `list_offsets`), requested from the leaders of the partitions.
 
-        Partitions without a response within `seconds` (default: the timeout of one request) get an error
-        code. Raises Unreachable if none has a response.
+        A partition without a response within `seconds` (default: the timeout of one request) gets an error
+        code. Raises Unreachable if no partition has a response.
         """
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not wanted:

@@ -1,8 +1,8 @@
 """Connection to one broker: pipelined requests, and responses in the order of the requests.
 
-A response that exceeds the free memory stays in the kernel's buffer until memory is free: we stop reading, so
-the broker stops sending. A response larger than its request allows closes the connection before it is
-received, and so does one that stalls. Brokers act only on whole requests: the end of one may be sent later.
+While a response exceeds the free memory, the client stops reading from the socket, and so the broker stops
+sending. The connection is closed if a response stalls, or if the response's announced size exceeds the limit
+of its request. Brokers act only on whole requests: the end of a request may be sent later.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip from which the distance limits a connection. Within a data centre it is a tenth of that."""
+"""Round trip above which distance limits a connection's rate; about a tenth within a data centre."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
-"""Reads from one socket before the loop serves others."""
+"""Maximum number of reads from one socket before the loop serves other sockets."""
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
 _WITHHELD_SECONDS: Final = 10.0
@@ -50,7 +50,7 @@ _WITHHELD_SECONDS: Final = 10.0
 class Connection:
     """Socket of one broker with its outstanding requests.
 
-    `name` is for error messages; `features` are set once `handshake.open_connection` has finished.
+    `name` is used in error messages. `features` are set once `handshake.open_connection` has finished.
     `cluster_throttling` records the throttling of all connections of the cluster.
     """
 
@@ -102,7 +102,7 @@ class Connection:
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request; its body must not change until the response."""
+        """Send a request. Its body must not change until the response arrives."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -202,11 +202,11 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Move the due times of outstanding responses, for a delay that is not the broker's fault."""
+        """Postpone the due times of outstanding responses for a delay that the broker has not caused."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue further requests until `release`, so that none is sent during an authentication exchange."""
+        """Queue further requests until `release`; none may be sent during an authentication exchange."""
         self._held = []
 
     def release(self) -> None:
@@ -217,9 +217,9 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time at which the oldest outstanding response was due; infinity if there is none.
+        """Time at which the oldest outstanding response was due, including the time for its transfer.
 
-        Allows for the transfer of the response, and is infinity while we lack memory to receive one.
+        Infinity if no response is outstanding, or while this client lacks memory to receive the response.
         """
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
@@ -227,7 +227,7 @@ class Connection:
 
     @property
     def lacks_memory(self) -> bool:
-        """True while a response waits for memory to be received."""
+        """True while a response cannot be received because memory is missing."""
         return self._memory_since is not None
 
     def round_trip(self) -> float:
@@ -244,17 +244,17 @@ class Connection:
         return self._progress_at
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return since when the broker is late (infinity: it is not), and a description."""
+        """Return the time since which the broker is late (infinity if it is not late), and a description."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether a request that names its own wait is answered much later than the one before.
-        Another connection shows whether the broker is silent or only this connection."""
+        """Return whether the response to a request with `wait_seconds` is much later than the response before
+        it. A second connection then shows whether the broker is silent, or only this connection."""
         is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
         return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection if the oldest request has timed out, or a response has stalled."""
+        """Close the connection if the oldest request has timed out, or if a response has stalled."""
         if self._slab is not None and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._withheld and now > self._withheld_from + _WITHHELD_SECONDS:
@@ -364,7 +364,7 @@ class Connection:
             self._transport.expect(expected)
 
     def _take_frames(self) -> bool:
-        """Dispatch complete frames. Returns False if reading must pause or has ended."""
+        """Process complete frames. Return False if reading must pause or has ended."""
         if self._slab is not None:
             if self._filled < len(self._frame):
                 return True

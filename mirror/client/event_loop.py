@@ -1,8 +1,8 @@
 """Single-threaded event loop: one selector, readiness callbacks, timers, and coroutines that await either.
 
-The hot path (fetch, produce) uses callbacks. Sequences of requests (connecting, metadata, producer ids,
-comparing log ends) are coroutines, which are easier to read. An error that a coroutine does not handle is a
-bug: `run_once` raises it, which ends the worker.
+Fetch and produce use callbacks, because they run most often. Sequences of requests, such as connecting or
+comparing log ends, are coroutines, which are easier to read. An error that a coroutine does not handle is a
+bug: `run_once` raises the error, which ends the worker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITE: Final = selectors.EVENT_WRITE
 class Promise(Generic[T]):
     """A value that is set later; coroutines of the loop can `await` it.
 
-    Can be set once; later calls are ignored.
+    Only the first call of `resolve` or `fail` has an effect.
     """
 
     __slots__ = ("_error", "_value", "_waiters", "is_awaited", "is_done")
@@ -51,7 +51,7 @@ class Promise(Generic[T]):
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
-        """Call the callback when the promise is done; immediately if it already is."""
+        """Call the callback when the promise is done, or immediately if it is already done."""
         self.is_awaited = True
         if self.is_done:
             callback()
@@ -97,15 +97,15 @@ class Timer:
 class Loop:
     """Runs callbacks, timers and coroutines on one thread.
 
-    `selector` waits for sockets; if it advances `clock` instead of waiting, time is virtual.
+    `selector` waits for sockets. A test's selector may advance `clock` instead of waiting.
     """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
         self._selector = selector or selectors.DefaultSelector()
         self.new_socket: Callable[[int, int], socket.socket] = socket.socket
-        """Factory of connection sockets, called with family and type. The selector must support the
-        result."""
+        """Function that creates the socket of a connection, given family and type. The selector must support
+        such sockets."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -122,7 +122,7 @@ class Loop:
         return self.clock.monotonic()
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call back with the ready events; replaces an earlier callback for the socket."""
+        """Call `callback` with the ready events of the socket, in place of an earlier callback."""
         if sock.fileno() in self._selector.get_map():
             self._selector.modify(sock, events, callback)
         else:
@@ -135,11 +135,11 @@ class Loop:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
-        """Call in the next round."""
+        """Call `callback` in the next round of the loop."""
         self._soon.append(callback)
 
     def call_later(self, seconds: float, callback: Callback) -> Timer:
-        """Call after `seconds`."""
+        """Call `callback` after `seconds`."""
         timer = Timer(callback)
         heapq.heappush(self._timers, (self.now() + seconds, next(self._numbers), timer))
         return timer
@@ -169,7 +169,7 @@ class Loop:
         return done
 
     async def see_through(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to completion that must not be interrupted, even if the caller is."""
+        """Run a coroutine to completion, even if the caller is interrupted."""
         return await self.spawn(coroutine)
 
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -254,8 +254,8 @@ class Loop:
 class RunWhile:
     """Awaitable that runs a coroutine while a condition holds.
 
-    Checks the condition before every step: at the start and after every `await`. If it no longer holds, the
-    coroutine is closed: its `finally` blocks and context managers run, and the awaited result or error is
+    The condition is checked at the start and after every `await`. If it no longer holds, the coroutine is
+    closed: its `finally` blocks and context managers run, and the result or error that it awaited is
     discarded.
     """
 
@@ -279,7 +279,7 @@ class RunWhile:
 class RecheckCondition:
     """Awaitable that makes `RunWhile` check its condition immediately.
 
-    For use after a call that may have changed the condition.
+    Use it after a call that may have changed the condition.
     """
 
     def __await__(self) -> Generator[None, None, None]:
@@ -287,9 +287,9 @@ class RecheckCondition:
 
 
 class ConcurrencyLimit:
-    """Concurrency limit for coroutines; waiters are served in order.
+    """Concurrency limit for coroutines, which wait in order.
 
-    Wrap the limited section in `async with slots:`, which always returns the slot.
+    Wrap the limited section in `async with slots:`, which releases the slot in every case.
     """
 
     def __init__(self, count: int) -> None:

@@ -20,9 +20,10 @@ from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versio
 from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
-"""Default limit: brokers accept no larger request (`socket.request.max.bytes`), so no larger batch exists."""
+"""Default limit of a batch. Brokers accept no larger request by default (`socket.request.max.bytes`), so
+larger batches do not exist."""
 _AGAIN_AFTER: Final = 0.8
-"""Fraction of the session lifetime after which we reauthenticate (KIP-368)."""
+"""Fraction of the session lifetime after which this client authenticates again (KIP-368)."""
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
@@ -35,12 +36,12 @@ _ADVICE_TLS: Final = (
 LIVE: Final = "live"
 BULK: Final = "bulk"
 AHEAD: Final = "ahead"
-"""Prefixes of the roles of connections that copy."""
+"""Prefixes of the roles of connections that copy records."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """Options of a cluster's connections. `largest_batch_bytes`: size of the largest batch that is read."""
+    """Options of a cluster's connections. `largest_batch_bytes`: maximum size of a batch that is read."""
 
     loop: Loop
     pool: BufferPool
@@ -54,8 +55,8 @@ class ConnectionConfig:
 class ConnectionConfigs(NamedTuple):
     """Connection options by memory pool.
 
-    `live`: lanes that are up to date; `bulk`: lanes that catch up; `ahead`: what is read ahead of these;
-    `aside`: requests whose responses are processed at once and never retained.
+    `live`: for lanes that are up to date. `bulk`: for lanes that catch up. `ahead`: for data fetched ahead
+    for those lanes. `aside`: for requests whose responses are processed at once and not retained.
     """
 
     live: ConnectionConfig
@@ -65,7 +66,7 @@ class ConnectionConfigs(NamedTuple):
 
     @classmethod
     def of_one(cls, config: ConnectionConfig) -> ConnectionConfigs:
-        """Return the same options for all pools, for callers that copy no records."""
+        """Use the same options for all pools; for callers that copy no records."""
         return cls(config, config, config, config)
 
     def for_role(self, role: str) -> ConnectionConfig:
@@ -149,7 +150,8 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the exchange, in a thread for Kerberos, which first waits for a ticket from its own servers."""
+    """Create the authentication exchange. For Kerberos this happens in a thread, because it waits for a
+    ticket from the Kerberos servers."""
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

@@ -1,7 +1,7 @@
-"""Reads a range of one partition, outside of the channels of lanes.
+"""Reads a range of one partition; lanes use other code.
 
-A caller may await other things while it processes records, so they are copied out of the receive buffer, and
-no buffer is retained while it waits.
+A caller may wait between records, so the records are copied out of the receive buffer, and no buffer is
+retained while the caller waits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _SHORT_WAIT: Final = FetchWait()
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """Fetch once from a partition's leader; repeat while a quota makes the broker return empty responses.
+    """Fetch once from a partition's leader. Repeat the request while the broker returns empty responses
+    because of a quota.
 
     Raises Unreachable if there is no leader, otherwise the error for the broker's error code.
     """
@@ -88,7 +89,8 @@ def _ask(
     committed: bool,
     wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
-    """Send one fetch. The result is None if a quota emptied the response (KIP-219): retry."""
+    """Send one fetch request. The result is None if a quota made the broker return an empty response
+    (KIP-219); the caller then retries."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -131,9 +133,9 @@ class PartitionRange:
     """Offsets [start, end) of a partition, read in order, skipping gaps.
 
     `batches` verifies and yields every batch. `next_part` returns whole responses, for callers that need the
-    aborted transactions, and leaves it to them to advance `position`. `committed`: only committed records.
-    `on_damage`: receives the error of a corrupt batch, which is then skipped; without it, the error is
-    raised.
+    list of aborted transactions; these callers must advance `position` themselves. `committed`: read only
+    committed records. `on_damage`: receives the error of a corrupt batch, which is then skipped; without it,
+    the error is raised.
     """
 
     def __init__(

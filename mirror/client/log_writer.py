@@ -1,4 +1,4 @@
-"""Writes one batch to one partition and waits for it, outside of the channels of lanes."""
+"""Writes one batch to one partition and waits for the acknowledgement; lanes use other code."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Separate connection: a broker that waits for replicas serves no other request on it."""
+"""Role of a separate connection, on which a broker that waits for replicas delays no other request."""
 
 
 async def write_patiently(
-    cluster: Cluster, place: TopicPartition, batch: bytearray, transactional_id: bytes | None = None
+    cluster: Cluster,
+    place: TopicPartition,
+    batch: bytearray,
+    transactional_id: bytes | None = None,
+    seconds: float | None = None,
 ) -> ProducedPartition:
     """Write the batch to the partition's leader, retrying until all replicas have it.
 
-    Raises Unreachable on timeout, otherwise the error for the broker's error code.
+    `seconds`: time for retries (default: the timeout of one request); 0 makes a single attempt. Raises
+    Unreachable on timeout, otherwise the error for the broker's error code.
     """
 
     async def attempt() -> ProducedPartition:
@@ -44,7 +49,7 @@ async def write_patiently(
             raise cluster.error(answer.error, f"writing to {place}", right, answer.message)
         return answer
 
-    return await cluster.patiently(attempt, topic=place.topic)
+    return await cluster.patiently(attempt, seconds, topic=place.topic)
 
 
 async def _produce(

@@ -8,10 +8,11 @@ from mirror.client.connection import Connection
 from mirror.protocol import produce
 
 _BROKER_SHARE: Final = 0.8
-"""Fraction of our timeout that the broker may use to replicate."""
+"""Fraction of the client's timeout that the broker may use for replication."""
 _REPLICATION_SECONDS: Final = 4.0
-"""Upper limit of that time. Partitions share requests, and the slowest one delays the response for all by up
-to this time; after that it is sent alone. Shorter than the time after which a broker counts as silent."""
+"""Upper limit of the replication timeout. Partitions share requests, so the slowest partition delays the
+response for all of them by up to this time; afterwards that partition gets separate requests. The limit is
+shorter than the time after which a broker counts as silent."""
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
 
@@ -22,7 +23,7 @@ def replication_ms(timeout_seconds: float) -> int:
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the version of Produce: by topic id if possible; in a transaction as its protocol requires."""
+    """Return the version of Produce: with topic ids, or as the transaction protocol requires."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and not has_implicit_transactions(connection):
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -32,6 +33,6 @@ def produce_version(connection: Connection, *, in_transaction: bool) -> int:
 def has_implicit_transactions(connection: Connection) -> bool:
     """Return whether the cluster has finalised part 2 of KIP-890.
 
-    Produce requests then add partitions to a transaction, and every transaction has its own epoch.
+    If so, Produce requests add partitions to a transaction, and every transaction has its own epoch.
     """
     return connection.features.features.get(TRANSACTION_FEATURE, 0) >= IMPLICIT_LEVEL

@@ -1,8 +1,9 @@
-"""Producer ids: each lane has its own, under a transactional id named after group and partition.
+"""Producer ids.
 
-The next owner of the id gets a higher epoch. From its first batch on, the broker rejects batches of the
-former owner in that partition, and only there. Acquiring the id alone does not stop a batch in flight;
-`fence` does, by an empty aborted transaction, which leaves one control record.
+Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
+of the id gets a higher producer epoch. From the first batch of the new owner on, the broker rejects batches
+of the former owner, but only in that partition. Acquiring the id does not stop a batch in flight. `fence`
+stops it with an empty aborted transaction, which leaves one control record.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id with a new epoch; its current owner loses it.
+    """Acquire the producer id of a transactional id with a new epoch. The current owner of the id loses it.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -43,11 +44,12 @@ async def take_identity(
 async def retake_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
 ) -> ProducerStamp | None:
-    """Reacquire the producer id of transactions that was `former`; None if another owner has taken it since.
+    """Reacquire the transactional producer id that this lane had as `former`.
 
-    Before every attempt, reads the owner from the coordinator (Kafka 3.0 or later), and acquires it only from
-    the epoch shown. A new owner in between is left alone, unless it also starts a transaction within that
-    request. Raises Fenced if it starts none, Unreachable, NotAuthorized.
+    Return None if another owner has taken it since. Before every attempt, the current epoch is read from the
+    coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. So an owner
+    that takes the id in between keeps it, unless it also starts a transaction during that request. Raises
+    Fenced if another owner took the id in between, Unreachable, NotAuthorized.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -104,12 +106,12 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject everything of former owners in that partition; return the id to continue with.
+    """Make the broker reject all batches of former owners in that partition; return the id to continue with.
 
-    Finally acquires the id again, which the coordinator grants only when every replica has the marker: all
-    records that former owners have stored are then below the high watermark, and readable. If the id is not
-    the direct successor, another owner has taken it after the marker, which does not stop that owner: write
-    another marker.
+    Writes a transaction marker, and then acquires the id again. The coordinator grants the id only when every
+    replica has the marker. All records of former owners are then below the high watermark, and readable. If
+    the new epoch does not directly follow the old one, another owner has taken the id after the marker, and
+    the marker does not stop that owner; then another marker is written.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)
@@ -119,7 +121,8 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction with only that partition, which ends all open ones of the producer id there.
+    """Abort a transaction that contains only that partition. This ends all open transactions of the producer
+    id in the partition.
 
     Raises Fenced, Unreachable.
     """
@@ -146,12 +149,14 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""Last EndTxn version that keeps the epoch; partitions added explicitly require that protocol."""
+"""Last EndTxn version that keeps the epoch. Transactions whose partitions were added explicitly require
+it."""
 
 
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """End the open transaction; a rejection by the coordinator is in the result. Raises Unreachable."""
+    """End the open transaction. If the coordinator rejects the request, the result contains the error code.
+    Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.ask_coordinator(TRANSACTION, name, call, lambda found: found.error)

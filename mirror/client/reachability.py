@@ -23,35 +23,33 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of outage: refused connections and missing responses are one kind; failed authentication is
-another."""
+"""Kind of an outage with refused connections or missing responses. Failed logins are another."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
-"""Time for which a broker counts as silent after its silent connection was closed: another one shows only
-after `PATIENCE_SECONDS` that the silence continues."""
+"""Time for which a broker still counts as silent after a connection without responses was closed. A new
+connection shows only after `PATIENCE_SECONDS` that the silence continues."""
 SLOWEST_LINK: Final = 256 * 1024
-"""Minimum bandwidth in bytes per second; below it, a full response cannot arrive within the request
-timeout."""
+"""Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
 
 
 class Promptness:
     """Detects whether the responses of a connection are much later than requested.
 
-    A late response counts until a prompt one arrives, since the next one may be just as late. Times are
-    monotonic seconds; `sent_at` is when the response was due, not counting transfer and the broker's own
-    time.
+    After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
+    seconds. `sent_at`: time at which the response was due, not counting its transfer and its processing by
+    the broker.
     """
 
     __slots__ = ("_until", "seconds", "since", "usual")
 
     def __init__(self) -> None:
         self.since = inf
-        """Due time of the first in a row of late responses; infinity while responses are prompt."""
+        """Due time of the first of several late responses in a row; infinity while responses are prompt."""
         self.seconds = 0.0
-        """Approximate delay; updated only if it halves or doubles."""
+        """Approximate delay; updated only if the delay has halved or doubled."""
         self.usual = inf
-        """Seconds from the due time of the latest response to its end; infinity if it was late."""
+        """Seconds from the due time of the latest response until its last byte; infinity if it was late."""
         self._until = inf
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
@@ -67,13 +65,14 @@ class Promptness:
             self.seconds = took
 
     def continue_from(self, since: float, now: float) -> None:
-        """Count the broker as silent since then until it answers promptly, as on a former connection."""
+        """Count the broker as silent since `since`, as on a former connection, until it responds promptly."""
         self.since, self._until = since, now + PATIENCE_SECONDS
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return since when the broker is late and a description, given the oldest due time (infinity: none).
+        """Return the time since which the broker is late, and a description.
 
-        A broker without further requests soon stops counting as slow.
+        `sent_at`: due time of the oldest outstanding response; infinity if none is outstanding. A slow broker
+        that gets no further requests soon stops counting as slow.
         """
         if self.since == inf or (sent_at == inf and now >= self._until):
             return sent_at, "does not answer"
@@ -82,8 +81,8 @@ class Promptness:
 
 
 class _Silence(NamedTuple):
-    """Start of a silence of an address, and the latest time at which it lasted; `is_over` once the address
-    has answered."""
+    """Silence of an address: its start, and the latest time at which it was observed. `is_over`: whether the
+    address has responded since."""
 
     began: float
     latest: float
@@ -92,9 +91,9 @@ class _Silence(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempts:
-    """Connection attempts to an address. `since`: time since which none has succeeded, None if the last one
-    has; `under_way`: attempts that have not ended; `latest`: time at which one last began or ended; `error`:
-    of the last failure."""
+    """Connection attempts to an address. `since`: time since which no attempt has succeeded; None if the last
+    attempt succeeded. `under_way`: number of attempts in progress. `latest`: time at which an attempt last
+    began or ended. `error`: error of the last failed attempt."""
 
     since: float | None = None
     under_way: int = 0
@@ -150,11 +149,11 @@ class Reachability:
         now: float,
         heard: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Update outages from open connections.
+        """Update outages from the state of open connections.
 
-        `waiting`: by address, since when responses are missing or late (infinity: neither), and a
-        description. `heard`: by address, when bytes were last received; now if unknown. A connection that
-        is asked nothing proves no end of an outage.
+        `waiting`: by address, the time since which responses are missing or late (infinity if they are not),
+        and a description. `heard`: by address, the time at which bytes were last received; `now` if unknown.
+        A connection without outstanding requests does not show that an outage has ended.
         """
         self._forget_untried(now)
         attempted = set[str]()
@@ -170,7 +169,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Forget failures of addresses that nothing connects to any more: they are no outage."""
+        """Drop failures of addresses to which no connections are attempted: they are not outages."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -180,19 +179,19 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield the addresses to which no attempt has succeeded, since when, and the last error."""
+        """Yield each address to which connections fail, since when they fail, and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Keep only these brokers; no connections to others will be attempted."""
+        """Drop the state of all other brokers, to which connections will not be attempted."""
         kept = set(endpoints)
-        for endpoint in {one for one, _, _ in self._unsuccessful()} - kept:
+        for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
             self._outages.succeeded(_name(endpoint), 0.0)
         names = {_name(endpoint) for endpoint in kept}
-        self._silences = {name: one for name, one in self._silences.items() if name in names}
+        self._silences = {name: silence for name, silence in self._silences.items() if name in names}
 
     def silence(
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
@@ -219,20 +218,20 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of the silence for which a new connection is tried; now if there is none."""
+        """Return the start of the silence for which a connection is tried again; `now` without a silence."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of a silence, given the time at which it was noticed again: a broker that answers
-        nothing may accept another connection in the meantime."""
+        """Return the start of a silence that was noticed again at `due`. A broker that sends no responses may
+        still accept connections in the meantime."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that ended since the last call; None if none ended."""
+        """Return the earliest start of the outages that have ended since the last call; None if none."""
         returned, self._returned = self._returned, None
         return returned
 

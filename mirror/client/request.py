@@ -18,11 +18,11 @@ OnFailure = Callable[[HeadraceError], None]
 class Request:
     """An encoded request.
 
-    `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
-    `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
-    request, to which `timeout_seconds` is added; None if the response time is unrelated to its health.
-    `most_bytes`: maximum size of the response. `withheld_bytes`: size of the end of the body that is not sent
-    until `Connection.complete`.
+    `on_answer` is called with the response body and with the buffer that contains the body; the callback may
+    retain the buffer. Exactly one of `on_answer` and `on_failure` is called, once. `wait_seconds`: maximum
+    wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
+    does not indicate the broker's health. `most_bytes`: maximum size of the response. `withheld_bytes`: size
+    of the end of the body that is not sent until `Connection.complete`.
     """
 
     api: int

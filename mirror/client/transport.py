@@ -32,7 +32,7 @@ Buffer = bytes | bytearray | memoryview
 
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
-"""Place of `tcpi_min_rtt`, in microseconds, in `struct tcp_info` of Linux (include/uapi/linux/tcp.h)."""
+"""Byte offset of `tcpi_min_rtt` (microseconds) in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
 _MICROSECONDS: Final = struct.Struct("=I")
 _NOT_MEASURED: Final = 2**32 - 1
 
@@ -58,7 +58,7 @@ class Transport:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def round_trip(self) -> float:
-        """Return the shortest round trip in seconds that the kernel has measured; 0 if it does not tell."""
+        """Return the kernel's shortest measured round trip in seconds; 0 if it does not provide it."""
         info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
         microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
@@ -85,7 +85,7 @@ class Transport:
 
 
 class TlsTransport(Transport):
-    """A connected TLS socket. `certificate_file`: of our certificate, empty for none."""
+    """A connected TLS socket. `certificate_file`: file of the client certificate; empty if there is none."""
 
     socket: ssl.SSLSocket
 
@@ -119,8 +119,8 @@ class TlsTransport(Transport):
 def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
     """Return the error for a broken connection.
 
-    With TLS 1.3, a broker rejects our client certificate, or its absence, only after the handshake.
-    `certificate_file`: of our certificate, empty for none; None without TLS.
+    With TLS 1.3, a broker rejects a client certificate, or its absence, only after the handshake.
+    `certificate_file`: file of the client certificate; empty if there is none, None without TLS.
     """
     return _rejection(name, error, certificate_file) or Unreachable(
         f"connection to {name} failed: {error.strerror or error}"
@@ -134,10 +134,10 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the error for a client certificate that a server rejects or misses, None for other failures."""
+    """Return the error for a client certificate that a server rejects or requires; else None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
-    if certificate_file is None or not is_alert or not any(one in reason for one in _CERTIFICATE_ALERTS):
+    if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):
         return None
     alert = reason.lower().replace("_", " ")
     if not certificate_file:
@@ -157,8 +157,8 @@ _TLS_RECORD: Final = 16 * 1024
 _WORTH_JOINING: Final = 4 * 1024
 
 _CONNECT_SECONDS: Final = 5.0
-"""Timeout of the TCP connection; the kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first, so a
-host that has returned would be noticed that late."""
+"""Timeout of a TCP connection attempt. The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first
+SYN, so a longer attempt would notice too late that a host has returned."""
 
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
@@ -216,11 +216,11 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
         raise TimedOut(f"cannot resolve host {host}: timed out") from None
     except OSError as error:
         raise Unreachable(f"cannot resolve host {host}: {error.strerror}") from error
-    return [(one[0], (str(one[4][0]), endpoint.port)) for one in found]
+    return [(info[0], (str(info[4][0]), endpoint.port)) for info in found]
 
 
 def _addresses_of(host: str) -> Future[list[Any]]:
-    """Resolve a host name; concurrent callers share one lookup."""
+    """Resolve a host name. Concurrent callers for the same name share one lookup."""
     with _lock:
         known = _looking_up.get(host)
         if known is None:
@@ -238,7 +238,7 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in a new thread and return its result, while the loop continues.
+    """Run a blocking job in a new thread while the loop continues, and return the result of the job.
 
     Raises the errors of the job, and TimeoutError.
     """
@@ -319,7 +319,7 @@ def _failed_handshake(name: str, error: OSError, certificate_file: str) -> Headr
     if rejection is not None:
         return rejection
     reason = str(getattr(error, "reason", None) or error.strerror or error)
-    is_plain = isinstance(error, ConnectionError) or any(one in reason for one in _NO_TLS)
+    is_plain = isinstance(error, ConnectionError) or any(word in reason for word in _NO_TLS)
     return Unreachable(
         f"TLS handshake with {name} failed: {reason}",
         advice="the port probably does not use TLS: check security.protocol and the port" if is_plain else "",

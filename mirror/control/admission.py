@@ -49,9 +49,9 @@ class ClusterUse(StrEnum):
     READ = "read"
     """Copy its topics."""
     WRITE = "write"
-    """Create topics there, and copy into them."""
+    """Create topics on the cluster, and copy into them."""
     ADOPT = "adopt"
-    """Copy into existing topics, and add partitions to them."""
+    """Copy into existing topics of the cluster, and add partitions to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class ClusterRights:
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Returns the aliases that may denote the cluster of an address: all except those known to be other
-clusters."""
+"""Returns the aliases that may denote the cluster of an address: all aliases except those of clusters known
+to be different."""
 
 
 class _Use(NamedTuple):
@@ -112,8 +112,8 @@ class Admission:
 
     `clusters`: configured clusters by alias. `addresses`: patterns of other addresses that may be used.
     `most_tasks`: maximum number of tasks in the limits of a datastream. `knows_callers`: whether rights
-    belong to principals, which stored definitions do not contain. `quotas`: quotas by owner. `strategies` and
-    `providers`: return the names of the available placement strategies and load providers.
+    belong to principals. Stored definitions do not contain principals. `quotas`: quotas by owner.
+    `strategies` and `providers`: return the names of the available placement strategies and load providers.
     """
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
@@ -171,9 +171,8 @@ class Admission:
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """Check the use of only these clusters by a stored datastream, as `check` does. Raises
-        InvalidRequest.
-        """
+        """Like `check`, but for a stored datastream, and only for the given clusters. Raises
+        InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(
             datastream, same_as, principal or _owner(datastream), clusters
@@ -202,7 +201,8 @@ class Admission:
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Return whether a datastream may write to existing topics at its destination.
 
-        If the datastream does not choose, it may if everyone may adopt.
+        If the datastream does not set the option, adopting is allowed if everyone may adopt topics of the
+        cluster.
         """
         if datastream.adopts is not None:
             return datastream.adopts
@@ -266,7 +266,7 @@ class Admission:
     def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
         """Return the first of the clusters whose `groups` do not include a consumer group."""
         aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
-        return next((one for one in aliases if not self._rights(one).has_group(group)), None)
+        return next((alias for alias in aliases if not self._rights(alias).has_group(group)), None)
 
     def _rights(self, alias: ClusterRef) -> ClusterRights:
         return self.clusters.get(alias, ClusterRights())
@@ -315,8 +315,8 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     """Check that a new member of a group is like the existing members, because they share tasks.
 
-    Raises InvalidRequest unless it has the same owner, policies, limits, start, placement strategy and load
-    provider.
+    Raises InvalidRequest unless the datastream has the same owner, policies, limits, start, placement
+    strategy and load provider as the group.
     """
     for other in members:
         if differing := _differing(new, other):
@@ -334,10 +334,10 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
 def check_staying(
     before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Raise InvalidRequest if a change makes a member of a group differ from another one.
+    """Raise InvalidRequest if a change makes the members of a group differ in attributes that must be equal.
 
-    Compares owner, policies, start, placement strategy and load provider. `members`: the other members before
-    and after the same call.
+    Compares owner, policies, start, placement strategy and load provider. `members`: the other members of the
+    group before and after the call.
     """
     for other_before, other in members:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):

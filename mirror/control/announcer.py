@@ -72,7 +72,7 @@ class Announcer:
         self._audit("create", after.name, None, after, command.requested_by, command.reason)
 
     def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Announce that a definition lost by ZooKeeper was dropped."""
+        """Announce that a definition lost by the coordination store was dropped."""
         command = ChangeStatus(lost.name, "forget", reason, requested_by)
         self.status_changed(command, lost, None)
 

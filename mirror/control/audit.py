@@ -35,8 +35,8 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log one change with the values of the differing fields; all fields of a creation or a removal."""
-    was, becomes = (shown_document(one) if one else {} for one in (before, after))
+    """Log a change with the values of the fields that differ; for a creation or a removal, all fields."""
+    was, becomes = (shown_document(version) if version else {} for version in (before, after))
     changes = list(differences(was, becomes))
     _log.info(
         AUDIT,

@@ -66,8 +66,8 @@ class Caller:
     ) -> None:
         """Raise Forbidden unless the change is allowed.
 
-        `others`: all other datastreams. The caller also needs rights for those whose tasks the change
-        affects, and for those whose consumer group a new datastream would use.
+        `others`: all other datastreams. The caller also needs rights for datastreams whose tasks the change
+        affects, and for datastreams whose consumer group a new datastream would use.
         """
         if isinstance(self.rights, EveryRight):
             return

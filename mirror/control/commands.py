@@ -16,10 +16,10 @@ class CreateDatastream:
     """Register a definition.
 
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
-    not run yet. `is_taken_over`: the datastream was imported and keeps its creation time; all others get the
-    current time, so that they cannot claim to be older than existing ones. `is_restored`: ZooKeeper had lost
-    the datastream; it also keeps its pauses and its halt. If the definition has a `creation`, the call may be
-    repeated. `reason` and `requested_by`: for the event.
+    not run yet. `is_taken_over`: the datastream was imported and keeps its creation time. Other datastreams
+    get the current time, so that they cannot claim to be older than existing datastreams. `is_restored`: the
+    coordination store had lost the datastream; it also keeps its pauses and its halt. If the definition has a
+    `creation`, the call may be repeated. `reason` and `requested_by`: for the event.
     """
 
     datastream: Datastream
@@ -84,7 +84,8 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
-    """Pause partitions of a datastream, or resume them (`pause` false). They stay assigned to their tasks.
+    """Pause partitions of a datastream, or resume them (`pause` false). Paused partitions stay assigned to
+    their tasks.
 
     `reason` and `requested_by`: stored with a pause, and for the events. `before` and `until_ms`: as in
     `ChangeStatus`.

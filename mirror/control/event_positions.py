@@ -20,7 +20,8 @@ POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 class EventPosition(NamedTuple):
     """Position between two events.
 
-    All earlier publications and `seen` events of this one have been read. `0-0` precedes all events.
+    Position after all earlier publications and the first `seen` events of this publication. `0-0` precedes
+    all events.
     """
 
     publication: int
@@ -32,8 +33,8 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication. `missed`: whether publications between the position and this one
-    were dropped.
+    """Remaining events of one publication. `missed`: whether publications before this publication and after
+    the position were dropped.
 
     `events`: each with the position after it.
     """
@@ -57,7 +58,8 @@ def end_of(kept: Publications) -> EventPosition:
 
 
 def following(kept: Publications, position: EventPosition) -> Following | None:
-    """Return the next publication; None if there is none. A position beyond the end belongs to a lost log."""
+    """Return the next publication; None if there is none. A position after the end of the log belongs to a
+    log that was lost."""
     later = [number for number in kept if number >= position.publication]
     if not kept or (not later and position <= end_of(kept)):
         return None

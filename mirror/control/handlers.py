@@ -114,7 +114,7 @@ class Control:
         return f"consumer group {shown(group)} is not allowed for datastreams at cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
-        """Check as `check_right` does, for a datastream that has these tasks. Raises Forbidden."""
+        """Like `check_right`, for a datastream that has these tasks. Raises Forbidden."""
         one = next((datastream for datastream in self.list().datastreams if datastream.group == group), None)
         self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
 
@@ -141,20 +141,21 @@ class Control:
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Record that the caller dropped a definition lost by ZooKeeper."""
+        """Record that the caller dropped a definition lost by the coordination store."""
         self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raise Forbidden unless allowed. `of_tasks`: the tasks of all datastreams that share them are
-        affected."""
+        """Raise Forbidden unless allowed. `of_tasks`: the change affects the tasks, and so all datastreams
+        that share them."""
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream and return the stored definition, even if the same call has already created it.
+        """Create a datastream and return the stored definition; a repeated call returns the same.
 
-        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict."""
+        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
+        """
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         with self._turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
@@ -190,7 +191,9 @@ class Control:
         found, name = self.list(), definition.name
         others = [datastream for datastream in found.datastreams if datastream.name != name]
         self._caller.check(name, None, definition, lambda: others)
-        is_listed = len(others) < len(found.datastreams) or any(one.name == name for one in found.damaged)
+        is_listed = len(others) < len(found.datastreams) or any(
+            damaged.name == name for damaged in found.damaged
+        )
         return self._created_before(definition) if is_listed else None, others
 
     def _created_before(self, definition: Datastream) -> StoredDatastream | None:
@@ -223,9 +226,10 @@ class Control:
             self._checks.check_change(command, after, there, self._caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters with these ids from now on.
+        """Check that a datastream may use the clusters that have these ids now.
 
-        Raises InvalidRequest and IllegalTransition."""
+        Raises InvalidRequest and IllegalTransition.
+        """
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
@@ -239,10 +243,10 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions. All are checked before any is written. Return the result of each.
+        """Change definitions. All changes are checked before any is written. Return the result of each.
 
-        A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and
-        Forbidden."""
+        A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and Forbidden.
+        """
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
         for command in commands:
@@ -367,11 +371,11 @@ class Control:
         datastream = stored.datastream
         self._check_right(command.name, datastream, datastream, of_tasks=True)
         check_ready(datastream)
-        live = [one for one in self._membership.live() if not one.is_leaving]
-        if not any(command.host in {one.name, one.host} for one in live):
+        live = [instance for instance in self._membership.live() if not instance.is_leaving]
+        if not any(command.host in {instance.name, instance.host} for instance in live):
             raise InvalidRequest(
                 f"no instance is named {shown(command.host)}",
-                advice=f"live instances: {', '.join(sorted(one.name for one in live)) or 'none'}",
+                advice=f"live instances: {', '.join(sorted(instance.name for instance in live)) or 'none'}",
             )
         return MoveRequest(
             group=datastream.group,
@@ -402,7 +406,7 @@ class Control:
             else:
                 self._known.changed(command.name)
                 return stored.datastream, written
-        raise AssertionError("the loop returns or raises")
+        raise AssertionError("internal error: the loop of attempts ended without a result")
 
     def expected(
         self, command: CreateDatastream | ChangeStatus | ChangePauses

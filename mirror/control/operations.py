@@ -57,18 +57,20 @@ class Operations:
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
         """Return the known operations by id.
 
-        An operation ends in one transaction, and running operations are read first, so none is missed if it
-        ends in between.
+        An operation ends in one transaction. Running operations are read first, so an operation that ends
+        between two reads is not missed.
         """
         halts = (halting(datastream) for datastream in definitions.datastreams)
         running = [halt for halt in halts if halt is not None and halt.state is OperationState.RUNNING]
-        queued = [waiting(one) for one in self._requests.waiting()]
+        queued = [waiting(request) for request in self._requests.waiting()]
         over = self._outcomes.newest(self._clock.now_ms())
-        found = {one.id: one for one in (*reversed(over), *queued, *running)}
-        return {identity: one for identity, one in found.items() if OPERATION_ID.fullmatch(identity)}
+        found = {operation.id: operation for operation in (*reversed(over), *queued, *running)}
+        return {
+            identity: operation for identity, operation in found.items() if OPERATION_ID.fullmatch(identity)
+        }
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
     """Return a sort key; operations without a time are still in progress."""
-    moments = [one for one in (operation.created_ms, operation.finished_ms) if one is not None]
+    moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

@@ -34,7 +34,7 @@ def joint_outcome(
     """
     if command.before is not None and tuple(stored) != command.before:
         raise stale_group(command.group)
-    changes = tuple((one, _of_member(one.datastream, command, now_ms)) for one in stored)
+    changes = tuple((member, _of_member(member.datastream, command, now_ms)) for member in stored)
     if all(before.datastream == after for before, after in changes):
         raise IllegalTransition(f"{command.action} does not change any datastream of group {command.group}")
     return changes
@@ -43,9 +43,9 @@ def joint_outcome(
 def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Datastream:
     """Return the definition of a member after the command.
 
-    Stopped and stopping members are unchanged. A paused one stays paused until the later of both ends, so
-    that copying does not resume earlier than requested. Raises IllegalTransition for an initializing member,
-    which cannot be paused yet.
+    Stopped and stopping members are unchanged. A paused datastream stays paused until the later of the two
+    expiry times, so that copying does not resume earlier than requested. Raises IllegalTransition for an
+    initializing member, which cannot be paused yet.
     """
     is_paused = datastream.status is DatastreamStatus.PAUSED
     if datastream.status in _AT_REST or (command.action == "resume" and not is_paused):

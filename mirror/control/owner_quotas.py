@@ -19,7 +19,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
-"""Entry for owners without a quota of their own."""
+"""Entry that applies to owners that have no entry."""
 Counts = Mapping[str, int]
 """Partition counts by source topic."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
@@ -62,7 +62,8 @@ def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
 def counted_with(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> list[Datastream]:
-    """Return the datastreams whose partitions count against the quota of a new or changed one.
+    """Return the datastreams whose partitions count against the quota that applies to a new or changed
+    datastream.
 
     Empty without such a quota, or if the change does not affect the selection.
     """
@@ -80,7 +81,7 @@ def check_partitions(
 ) -> None:
     """Check the quota of partitions. Raises QuotaExceeded.
 
-    `former`: as in `check_quota`, with its present selection. `others`: datastreams of the same owner. The
+    `former`: as in `check_quota`, with its current selection. `others`: datastreams of the same owner. The
     leader checks partitions that are unknown here.
     """
     owner = _owner(new[0])
@@ -106,23 +107,25 @@ def waiting_for_quota(
 
     Partitions that are already copied continue, even if the quota is smaller. New partitions of a topic are
     copied if all of them fit; older datastreams have precedence. `selected`: older datastreams first. `held`:
-    partitions that groups copy according to the plan.
+    partitions by group, according to the plan.
     """
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
-    for one, counts in selected:
-        by_owner.setdefault(_owner(one), []).append((one, counts))
+    for datastream, counts in selected:
+        by_owner.setdefault(_owner(datastream), []).append((datastream, counts))
     found: dict[DatastreamName, dict[str, IncompleteTopic]] = {}
     for owner, mine in by_owner.items():
         if most := quota_of(quotas, owner).partitions:
             waits = _waiting(owner, most, _wanted(mine), held)
-            for one, counts in mine:
-                if theirs := {topic: waits[key] for topic in counts if (key := (one.group, topic)) in waits}:
-                    found[one.name] = theirs
+            for datastream, counts in mine:
+                if theirs := {
+                    topic: waits[key] for topic in counts if (key := (datastream.group, topic)) in waits
+                }:
+                    found[datastream.name] = theirs
     return found
 
 
 _Key = tuple[GroupName, str]
-"""A source topic copied by one group, because datastreams that share tasks copy it once."""
+"""A source topic that a group copies. Datastreams that share tasks copy a topic only once."""
 
 
 def _waiting(
@@ -150,9 +153,9 @@ def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
     """Return the partition counts in the order of the datastreams and their sorted topics."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
-        for one, counts in selected:
+        for datastream, counts in selected:
             for topic in sorted(counts):
-                yield (one.group, topic), counts[topic]
+                yield (datastream.group, topic), counts[topic]
 
     return dict(entries())
 

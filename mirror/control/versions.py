@@ -14,7 +14,7 @@ READ_AGAIN: Final = "read it again and retry"
 
 
 def check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
-    """Raise StaleVersion if the stored version differs from the one read."""
+    """Raise StaleVersion if the stored version differs from the version that was read."""
     if before is not None and stored != before:
         raise stale(stored.datastream.name)
 
@@ -30,5 +30,5 @@ def stale_group(group: GroupName) -> StaleVersion:
 
 
 def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
-    """Return a definition with the state of the stored one."""
+    """Return a definition with the state of the stored definition."""
     return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)

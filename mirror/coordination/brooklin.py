@@ -58,8 +58,8 @@ class BrooklinCluster:
 def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluster:
     """Read everything below the store's root (the root of the Brooklin cluster), sorted by name.
 
-    `hashing_cluster`: name of the Brooklin cluster if `isGroupIdHashingEnabled` was on, else empty. Raises
-    NotFound if there are no Brooklin datastreams.
+    `hashing_cluster`: name of the Brooklin cluster if `isGroupIdHashingEnabled` was on; otherwise empty.
+    Raises NotFound if there are no Brooklin datastreams.
     """
     documents: dict[str, dict[str, Any]] = {}
     unreadable: dict[str, str] = {}
@@ -73,7 +73,7 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
             unreadable[name] = error.message
         except NotFound:
             continue  # deleted since the names were listed
-    groups = group_ids({name: one["metadata"] for name, one in documents.items()}, hashing_cluster)
+    groups = group_ids({name: document["metadata"] for name, document in documents.items()}, hashing_cluster)
     found = tuple(
         BrooklinDatastream(name.strip(), document, groups[name]) for name, document in documents.items()
     )
@@ -81,11 +81,13 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """Return the consumer group of each datastream by Brooklin's rule: the group in its metadata, or else
-    that of a datastream with the same task prefix, or else the hashed task prefix, or else the name.
+    """Return the consumer group of each datastream. Brooklin uses the first of these that exists: the group
+    in the metadata; the group of a datastream with the same task prefix; the hashed task prefix; the name of
+    the datastream.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
-    `isGroupIdHashingEnabled`). It must be MD5, because otherwise committed offsets are not found.
+    `isGroupIdHashingEnabled`). The hash must be MD5, as in Brooklin; otherwise committed offsets would not be
+    found.
     """
     of_prefix = {
         values.get(TASK_PREFIX) or name: values[GROUP_ID]

@@ -48,7 +48,8 @@ def destination_description(
     except for the excluded ones.
 
     `there`: any topic of the destination, whose settings contain the defaults of new topics; None if there is
-    no topic. Broker defaults of the source are copied if those of the destination differ or are unknown.
+    no topic. Broker defaults of the source are copied if the defaults of the destination differ or are
+    unknown.
     """
     carried = CARRIED_SETTINGS - frozenset(excluded)
     settings = {key: value for key, value in source.settings.items() if key in carried}
@@ -90,8 +91,9 @@ def topic_work(
 ) -> tuple[TopicWork, ...]:
     """Return the changes required at the destination of one datastream, by topic name.
 
-    `mirrored`: partition counts of its source topics, without those in `shortfalls`. `descriptions`: source
-    topics that are missing at the destination. `there`: any topic of the destination, for its defaults.
+    `mirrored`: partition counts of the datastream's source topics, except topics in `shortfalls`.
+    `descriptions`: source topics that are missing at the destination. `there`: any topic of the destination,
+    for its defaults.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
@@ -119,8 +121,8 @@ def shortfalls(
 ) -> dict[str, Shortfall]:
     """Return, by name, source topics whose destination topic must not be extended or written. The source may
     be untrusted, and the destination topic may belong to another application. `made`: destination topics that
-    the service created; `adopts`: whether it may write into other topics; `adopted`: other topics that it
-    already writes."""
+    the service created. `adopts`: whether the datastream may write to existing topics. `adopted`: existing
+    topics to which it already writes."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)

@@ -55,7 +55,11 @@ class PlannedDatastreams:
     def tasks(self) -> int:
         """Number of their tasks that have partitions."""
         groups = {datastream.group for datastream in self.datastreams}
-        return sum(bool(one.partitions) for group in groups for one in self.plan.of_group(GroupName(group)))
+        return sum(
+            bool(placement.partitions)
+            for group in groups
+            for placement in self.plan.of_group(GroupName(group))
+        )
 
     def lanes(self) -> Mapping[LaneKey, tuple[LaneHome, LaneSpec]]:
         """Return the lanes that run once every instance has applied the plan."""
@@ -107,7 +111,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
     """Return a sentence about the lanes that stop, by topic; empty if no lane stops."""
-    topics = Counter(one.key.partition.topic for one in found if one.after is None)
+    topics = Counter(effect.key.partition.topic for effect in found if effect.after is None)
     if not topics:
         return ()
     listed = first_few([f"{topic} ({count})" for topic, count in topics.most_common()], _TOPICS_SHOWN)

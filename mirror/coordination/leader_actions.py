@@ -1,7 +1,7 @@
 """Actions of the leader for one snapshot of the world. Pure.
 
-All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. The
-order matters only in one case: a definition is removed after the plan without it is published.
+All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. Their
+order matters only in one case: a definition is removed after a plan without its datastream was published.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits if most other instances are missing, because probably only ZooKeeper was
+"""Time that a new leader waits if most other instances are missing, because probably only the store was
 down."""
 
 
@@ -44,8 +44,8 @@ class PublishPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRequest:
-    """Remove a request from the queue. `sentence`: its result under the current plan; `failure`: error if it
-    cannot be fulfilled."""
+    """Remove a request from the queue. `sentence`: result of the request under the current plan. `failure`:
+    error if the request cannot be fulfilled."""
 
     request: Request
     failure: Exception | None = None
@@ -65,7 +65,7 @@ Action = StoreDefinition | PublishPlan | CompleteRequest | RemoveDefinition
 def status_change(
     datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
 ) -> StoreDefinition | None:
-    """Return the transition of a datastream that only the leader performs; None if there is none."""
+    """Return the transition of a datastream that the leader must perform now; None if there is none."""
     if datastream.status is DatastreamStatus.INITIALIZING:
         return _change(datastream, "activate", "new datastream")
     if datastream.status is DatastreamStatus.STOPPING and not _is_planned(datastream, datastreams, plan):
@@ -128,10 +128,10 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether most owners of the plan are missing shortly after we joined. They will probably
-    reconnect soon, and a plan now would only move their tasks away and back."""
+    """Return whether most owners in the plan are missing shortly after this instance joined. The missing
+    owners will probably reconnect soon, so a plan made now would only move their tasks away and back."""
     owners = {name for name in plan.by_instance if name is not None}
-    missing = owners - {one.name for one in live}
+    missing = owners - {instance.name for instance in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS
 
 
@@ -142,9 +142,9 @@ def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
     """Return whether the plan contains topics that no other datastream of the group selects."""
     others = [
-        one
-        for one in datastreams
-        if one.group == datastream.group and one.name != datastream.name and one.status.has_tasks
+        member
+        for member in datastreams
+        if member.group == datastream.group and member.name != datastream.name and member.status.has_tasks
     ]
     placements = plan.of_group(datastream.group)
     if not others:

@@ -74,7 +74,9 @@ class TopicMatching:
             for name in limits.keys() | self._limits.keys()
             if limits.get(name, NO_LIMITS) != self.limits(name)
         }
-        self._limits = {name: one if name in changed else self.limits(name) for name, one in limits.items()}
+        self._limits = {
+            name: limit if name in changed else self.limits(name) for name, limit in limits.items()
+        }
         if changed:
             for cluster in self._clusters.values():
                 for key in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
@@ -84,7 +86,7 @@ class TopicMatching:
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that datastreams of one group should mirror; None if their source cluster did
-        not respond. All have the same source, which `Control` ensures."""
+        not respond. All these datastreams have the same source, which `Control` ensures."""
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
             return frozenset()
@@ -157,7 +159,7 @@ class TopicMatching:
         chosen = cluster.chosen.get(selection)
         if chosen is None:
             found = selection.choose(_beginning_with(selection.beginnings, cluster.names))
-            chosen = frozenset(one for one in found if not self._is_own(selection, one))
+            chosen = frozenset(topic for topic in found if not self._is_own(selection, topic))
             cluster.chosen[selection] = chosen
         return chosen
 

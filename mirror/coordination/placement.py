@@ -1,4 +1,5 @@
-"""The built-in planner, without dependencies: sticky, by load if known, else by partition count.
+"""The built-in planner, which has no dependencies. It is sticky, and plans by load if loads are known,
+otherwise by partition count.
 
 The assigner's planner (OR-Tools, bounds, proofs) replaces it if installed.
 """
@@ -24,7 +25,7 @@ class SimplePlanner:
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         """Return a plan. Placed partitions stay unless `full` is set, or a task would be empty in a
-        `rebalance`. Among tasks with equal load, the one with fewer partitions is chosen.
+        `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
 
         No task exceeds the partition limit, unless `max_tasks` makes that unavoidable.
         """
@@ -90,7 +91,9 @@ def _move_reasons(
     request: PlanningRequest, tasks: Mapping[TaskName, list[TopicPartition]], most: int
 ) -> dict[TopicPartition, str]:
     """Return the reason why each moved partition leaves its task."""
-    sizes = Counter(request.current[one] for one in request.partitions if one in request.current)
+    sizes = Counter(
+        request.current[partition] for partition in request.partitions if partition in request.current
+    )
 
     def reason(home: TaskName) -> str:
         if request.full:
@@ -102,8 +105,12 @@ def _move_reasons(
         return "a task would have no partition: partitions are shared out by count"
 
     now = {partition: name for name, held in tasks.items() for partition in held}
-    changed = (one for one, home in request.current.items() if one in now and now[one] != home)
-    return {one: reason(request.current[one]) for one in changed}
+    changed = (
+        partition
+        for partition, home in request.current.items()
+        if partition in now and now[partition] != home
+    )
+    return {partition: reason(request.current[partition]) for partition in changed}
 
 
 def _level(

@@ -1,9 +1,9 @@
 """The leader's decision: the next plan from one snapshot of the world. Pure.
 
-A group is planned if its wanted partitions differ from the planned ones, on request, or if it has never been
-planned. Other groups keep their tasks. If limits leave wanted partitions without a task, the group is planned
-again only after the inputs have changed. Finally all tasks are distributed over the live instances. The
-decision is deterministic.
+A group is planned if its wanted partitions differ from its planned partitions, if a request demands it, or if
+it was never planned. Other groups keep their tasks. If limits leave wanted partitions without a task, the
+group is planned again only after the inputs have changed. Finally all tasks are distributed over the live
+instances. The decision is deterministic.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class World:
     these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
     are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
     have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
-    datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored one is
+    datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is
     unreadable; it is published even if unchanged. `last`: incomplete plannings of earlier decisions, by
     group. `awaited`: groups whose loads have been requested. `calm`: reason why only mandatory moves of a
     group are allowed, by group. `capacities`: task capacity by group.
@@ -108,7 +108,7 @@ class World:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Mirrored datastreams by group, sorted by name, without refused ones."""
+        """Mirrored datastreams by group, sorted by name, without rejected datastreams."""
         return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
@@ -135,9 +135,11 @@ class World:
     def _kept_paused(self, group: GroupName) -> frozenset[TopicPartition]:
         paused = self.paused.get(group, ())
         planned = self.plan.planned.get(group, frozenset()) if paused else frozenset()
-        topics = {one.topic for one in planned}
-        kept = {topic for topic in topics if any(one.selection.matches(topic) for one in paused)}
-        return frozenset(one for one in planned if one.topic in kept)
+        topics = {partition.topic for partition in planned}
+        kept = {
+            topic for topic in topics if any(datastream.selection.matches(topic) for datastream in paused)
+        }
+        return frozenset(partition for partition in planned if partition.topic in kept)
 
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
@@ -221,7 +223,7 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task; of wanted ones only, if given."""
+    """Return the number of partitions of each task. If `wanted` is given, only wanted partitions count."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
@@ -231,13 +233,13 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
     """Return the incomplete plannings that led to this plan. `answered`: groups that were planned now."""
-    rests = {group: one for group, one in world.last.items() if group not in answered}
+    rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
             rests[group] = LastPlanning(world.groups[group], wanted, plan.planned.get(group))
     return {
-        group: one
-        for group, one in rests.items()
+        group: rest
+        for group, rest in rests.items()
         if group in world.groups and not _is_complete(world, plan, group)
     }
 
@@ -415,7 +417,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Return every task of the next plan, with the current instance of existing ones."""
+    """Return every task of the next plan; existing tasks keep their instance."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):
@@ -425,7 +427,7 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
                 load = world.task_loads.get(placement.task, 0.0)
                 contents[placement.task] = TaskContent(group, placement.partitions, load, placement.instance)
             continue
-        for task, partitions in ((one, held) for one, held in chosen.tasks.items() if held):
+        for task, partitions in ((name, held) for name, held in chosen.tasks.items() if held):
             home = before[task].instance if task in before else None
             load = chosen.loads_bytes_per_second.get(task, 0.0)
             contents[task] = TaskContent(group, partitions, load, home)

@@ -34,9 +34,9 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to it. `running`: its lanes,
-    including draining ones, with the specs that they were started with. `stopping`: lanes that are
-    stopping."""
+    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to it. `running`: lanes of the
+    instance, including lanes that drain, with the specifications with which they were started. `stopping`:
+    lanes that are stopping."""
 
     epoch: Epoch
     desired: Mapping[LaneKey, LaneSpec]
@@ -71,8 +71,8 @@ class LaneSpecs:
 
 
 def duties(view: InstanceView) -> LaneDuties:
-    """Return the duties of an instance. They are idempotent. If they are interrupted, the next call returns
-    the remaining ones."""
+    """Return the duties of an instance. The actions are idempotent. If the actions are interrupted, the next
+    call returns the remaining actions."""
     surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
@@ -107,7 +107,7 @@ def starts(
     published. None stands for an instance without a holding, which has not started any lanes.
 
     `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
-    writes. They are not taken over from an instance with a newer epoch.
+    writes. Lanes are not taken over from an instance with a newer epoch.
     """
     start: list[LaneSpec] = []
     waiting: dict[LaneKey, InstanceName] = {}
@@ -163,14 +163,17 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
     planned = plan.planned.get(group, frozenset())
     if all(member.status.is_mirrored for member in members):
         return planned
-    topics = {one.topic for one in planned}
+    topics = {partition.topic for partition in planned}
     possible = {topic for topic in topics if _member_for(topic, members, plan) is not None}
-    return frozenset(one for one in planned if one.topic in possible)
+    return frozenset(partition for partition in planned if partition.topic in possible)
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
-    """Return the spec for copying a partition as its datastream requires."""
-    restart = restart_of(datastream)
+    """Return the spec for copying a partition as its datastream requires. Transforms do not apply to the
+    canary: they could drop or change its records."""
+    restart, policy = restart_of(datastream), datastream.policy
+    if policy.transforms and key.partition.topic == datastream.selection.canary:
+        policy = replace(policy, transforms=())
     return LaneSpec(
         key=key,
         task=task,
@@ -181,7 +184,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         start_ms=restart.start.at_ms,
         restart_ms=restart.at_ms,
         start_offset=None if restart.at_ms else datastream.start_positions.of(key.partition),
-        policy=datastream.policy,
+        policy=policy,
         consumer_group=datastream.consumer_group,
         excuse=excuse_of(
             max(datastream.created_ms or 0, restart.at_ms),
@@ -212,5 +215,6 @@ def _holder(
 
 
 def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance, ...]:
-    """Return all other instances, including a stale entry with our name from an expired session."""
+    """Return all other instances, including a stale entry that has this instance's name and belongs to an
+    expired session."""
     return tuple(instance for instance in live if instance.sequence != sequence)

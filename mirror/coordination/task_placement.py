@@ -40,7 +40,7 @@ class TaskContent:
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
     """Return the instances that may receive tasks; if all are leaving, every instance."""
-    return tuple(one for one in live if not one.is_leaving) or tuple(live)
+    return tuple(instance for instance in live if not instance.is_leaving) or tuple(live)
 
 
 def place_tasks(
@@ -55,22 +55,22 @@ def place_tasks(
     back = _returning(plan, live, rules, now_ms)
     placed = balance_tasks(
         [
-            TaskLoad(name, one.bytes_per_second, back.get(name, one.instance), one.is_pinned)
-            for name, one in sorted(tasks.items())
+            TaskLoad(name, task.bytes_per_second, back.get(name, task.instance), task.is_pinned)
+            for name, task in sorted(tasks.items())
         ],
         staying(live),
         rules.imbalance,
         rules.least_gain,
     )
     in_order = sorted(tasks.items(), key=lambda item: (item[1].group, item[0]))
-    return tuple(TaskPlacement(name, one.group, placed[name], one.partitions) for name, one in in_order)
+    return tuple(TaskPlacement(name, task.group, placed[name], task.partitions) for name, task in in_order)
 
 
 def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
     """Return the record of absent and leaving instances for the next plan."""
-    here, present = {one.name for one in staying(live)}, {one.name for one in live}
+    here, present = {instance.name for instance in staying(live)}, {instance.name for instance in live}
     remembered = {
         name: departure
         for name, departure in plan.departed.items()
@@ -90,23 +90,25 @@ def move_to_host(
     """Move the partitions to the task of their group on that instance with the fewest partitions, or to a new
     task there; ignore partitions that the group does not mirror. Raises InvalidRequest if no such instance is
     live."""
-    target = next((one.name for one in staying(live) if request.host in {one.name, one.host}), None)
+    target = next(
+        (instance.name for instance in staying(live) if request.host in {instance.name, instance.host}), None
+    )
     if target is None:
         raise InvalidRequest(
             f"cannot move partitions of {request.group}: no live instance {request.host}",
-            advice=f"live instances: {', '.join(sorted(one.name for one in live)) or 'none'}",
+            advice=f"live instances: {', '.join(sorted(instance.name for instance in live)) or 'none'}",
         )
     changed = dict(tasks)
-    mine = {name: one for name, one in tasks.items() if one.group == request.group}
-    there = {name: one for name, one in mine.items() if one.instance == target}
-    planned = frozenset[TopicPartition]().union(*(one.partitions for one in mine.values()))
-    settled = frozenset[TopicPartition]().union(*(one.partitions for one in there.values()))
+    mine = {name: task for name, task in tasks.items() if task.group == request.group}
+    there = {name: placement for name, placement in mine.items() if placement.instance == target}
+    planned = frozenset[TopicPartition]().union(*(placement.partitions for placement in mine.values()))
+    settled = frozenset[TopicPartition]().union(*(placement.partitions for placement in there.values()))
     moving = (request.partitions & planned) - settled
     if not moving:
         return changed
-    for name, one in mine.items():
-        if one.partitions & moving:
-            changed[name] = replace(one, partitions=one.partitions - moving)
+    for name, placement in mine.items():
+        if placement.partitions & moving:
+            changed[name] = replace(placement, partitions=placement.partitions - moving)
             if not changed[name].partitions:
                 del changed[name]
     if there:
@@ -123,7 +125,7 @@ def move_to_host(
 def _returning(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[TaskName, InstanceName]:
-    here = {one.name for one in staying(live)}
+    here = {instance.name for instance in staying(live)}
     return {
         task: name
         for name, departure in sorted(plan.departed.items())

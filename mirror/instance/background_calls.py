@@ -1,7 +1,8 @@
 """Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
 
-Calls are grouped into lines, each with its own thread. The caller waits briefly for a result, but not on a
-line that is already slow. The total wait for any number of slow lines is no longer than for one.
+Calls are grouped into lines; each line has its own thread. The caller waits briefly for a result, but not on
+a line that is already slow. The total wait for any number of slow lines is not longer than the wait for one
+slow line.
 """
 
 from __future__ import annotations

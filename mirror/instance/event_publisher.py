@@ -1,4 +1,4 @@
-"""Publishes the leader's actions. Events are stored in ZooKeeper and sent as records.
+"""Publishes the leader's actions. Events are stored in the coordination store and sent as records.
 
 Changes of definitions are stored together with their events.
 """
@@ -32,7 +32,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Only failures of ZooKeeper are raised; other failures do not stop the
+    """Stores and sends events. Only failures of the store are raised; other failures do not stop the
     leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
@@ -108,16 +108,16 @@ class DefinitionWriter:
         Raises Unreachable and SessionLost.
         """
         writings: dict[DatastreamName, _Writing] = {}
-        for one in changes:
-            with board.guarding(one.datastream.name):
-                writings[one.datastream.name] = self._writing(stored[one.datastream.name], one)
+        for change in changes:
+            with board.guarding(change.datastream.name):
+                writings[change.datastream.name] = self._writing(stored[change.datastream.name], change)
 
         def write_alone(name: DatastreamName) -> None:
             with board.guarding(name, through=(Unreachable, SessionLost)):
                 self._write_alone(writings[name])
 
         self._log.change_each(
-            {name: (one.write, *one.entries) for name, one in writings.items()},
+            {name: (writing.write, *writing.entries) for name, writing in writings.items()},
             lambda names: self._publish_events([writings[name] for name in names]),
             write_alone,
         )
@@ -140,11 +140,11 @@ class DefinitionWriter:
             self._publish_events([writing])
 
     def _publish_events(self, made: Sequence[_Writing]) -> None:
-        for one in made:
-            _audit_change(one.before.datastream, one.change)
-            name, status = one.change.datastream.name, one.change.datastream.status.value
-            _log.info("datastream changed", datastream=name, status=status, reason=one.change.why)
-        if events := tuple(event for one in made for event in one.events):
+        for publication in made:
+            _audit_change(publication.before.datastream, publication.change)
+            name, status = publication.change.datastream.name, publication.change.datastream.status.value
+            _log.info("datastream changed", datastream=name, status=status, reason=publication.change.why)
+        if events := tuple(event for publication in made for event in publication.events):
             self._publisher.sent(events)
 
 
@@ -180,6 +180,6 @@ def publish_losses(
     losses: Sequence[WorkerLoss],
 ) -> None:
     """Store and publish the events of lost worker processes. Raises Unreachable, SessionLost."""
-    events = tuple(worker_event(instance, one) for one in losses)
+    events = tuple(worker_event(instance, loss) for loss in losses)
     log.append(events)
     publish(events)

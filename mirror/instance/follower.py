@@ -1,8 +1,8 @@
 """Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. If the store has been
-silent for longer than the lease allows by our own clock, or the session has ended, all workers are killed
-before another instance may start their lanes; then the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. If the store has not
+responded for longer than the lease allows (by this instance's clock), or if the session has ended, all
+workers are killed before another instance may start their lanes. Then the instance joins again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Follower:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped without ZooKeeper, until
+        Includes lanes that wait for a worker process, and lanes that were stopped without the store, until
         the instance knows its assignment again.
         """
         return self._lanes_seen
@@ -175,8 +175,8 @@ class Follower:
         self._thread.start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Request to move our tasks to other instances. Wait until they have moved or no instance can take
-        them."""
+        """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
+        or no instance can run them."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -272,7 +272,8 @@ class Follower:
         self.on_joined(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the lanes given up; whether another instance copies them is unknown without the store."""
+        """Record the lanes that this instance has given up. Without the store, it is unknown whether another
+        instance copies them."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -319,16 +320,16 @@ class Follower:
             self._plan_executor.look_again()
 
     def _join(self) -> None:
-        """Join the live instances, unless another process has our name.
+        """Join the live instances, unless another process has the same name.
 
-        Waits for the workers first, because a live instance gets partitions, which would not be copied until
+        Waits for the workers first: a live instance gets partitions, and these would not be copied until
         workers run.
         """
         if not self._supervisor.is_ready:
             self._trouble = "waiting for the workers to start"
             return
         members, identity = self._members, self._identity
-        twins = [one for one in members.live(self.wake) if one.name == identity.name]
+        twins = [instance for instance in members.live(self.wake) if instance.name == identity.name]
         for twin in twins:
             if twin.incarnation == identity.incarnation:
                 members.leave(twin)  # ours: we gave up while the session lived, or a response was lost
@@ -336,7 +337,7 @@ class Follower:
             self._trouble = f"waiting for another instance named {identity.name} to leave"
             return
         me = members.join(LiveInstance(sequence=0, **asdict(identity)))
-        if any(one.name == me.name and one.sequence < me.sequence for one in members.live()):
+        if any(instance.name == me.name and instance.sequence < me.sequence for instance in members.live()):
             members.leave(me)  # both had checked before either joined
             return
         self._me = me
@@ -345,11 +346,12 @@ class Follower:
         self.on_joined(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Continue to leave until the leader has moved our tasks and they are released here."""
+        """Continue to leave until the leader has moved the tasks of this instance, and this instance has
+        released them."""
         if not self._is_leaving or self.has_drained:
             return
         self._members.begin_to_leave(me)
-        stays = any(not one.is_leaving for one in self._members.live())
+        stays = any(not instance.is_leaving for instance in self._members.live())
         if not stays or self._plan_executor.is_idle:
             self._drained.set()
 
@@ -357,7 +359,7 @@ class Follower:
         self._lost_definitions.report(self._health)
         idle, busy = {**self._given_up, **self._waiting_lanes()}, self._supervisor.lanes
         self._lanes_seen = {**idle, **busy}
-        kept = {key: one for key, one in idle.items() if key not in busy}
+        kept = {key: lane for key, lane in idle.items() if key not in busy}
         self._in_time_seen = self._supervisor.in_time.beside(kept)
         if self._is_suspended:
             reason = "the coordination store does not respond; lanes end with the lease"

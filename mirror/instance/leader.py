@@ -73,7 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of ZooKeeper. They affect all datastreams, so the tick ends, and the next one retries."""
+"""Failures of the coordination store. They affect all datastreams, so the tick ends; the next one retries."""
 
 
 class Leader:
@@ -122,7 +122,7 @@ class Leader:
 
     @property
     def is_leading(self) -> bool:
-        """True if the last tick ran as leader under our current membership."""
+        """True if the last tick ran as leader, under the current membership of this instance."""
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
@@ -156,7 +156,7 @@ class Leader:
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set our membership; None without one. Called from the follower's thread."""
+        """Set the membership of this instance; None if it has none. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
@@ -217,7 +217,7 @@ class Leader:
         """Run one tick and return its decision. Raises HeadraceError if it cannot be finished."""
         me = self._me
         if me is None:
-            self._resign()  # before asking ZooKeeper for the leader: ZooKeeper may be down
+            self._resign()  # before asking the store for the leader: it may be down
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
@@ -243,7 +243,7 @@ class Leader:
         self._has_taken_up = False
 
     def _read_plan(self, me: LiveInstance) -> None:
-        """Read the current plan; replace an unreadable one under an epoch without followers."""
+        """Read the current plan; replace an unreadable plan under a new epoch."""
         try:
             stored = self._stores.plans.read(self._plan)
         except DamagedState as error:
@@ -263,19 +263,19 @@ class Leader:
 
     def _obeyed_epochs(self) -> list[Epoch]:
         members = self._stores.membership
-        holdings = (members.holding(one) for one in members.live())
+        holdings = (members.holding(instance) for instance in members.live())
         return [holding.epoch for holding in holdings if holding is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
         """Do the work of the leader for every datastream. A failure affects only its own datastream."""
         datastreams = definitions.datastreams
-        stored = {one.datastream.name: one for one in definitions.readable}
+        stored = {definition.datastream.name: definition for definition in definitions.readable}
         self._board.begin()
-        for one in definitions.damaged:
-            self._board.note(one.error(), one.name)
+        for definition in definitions.damaged:
+            self._board.note(definition.error(), definition.name)
         refused = self._refused(datastreams)
         sentences = self._look_after(
-            [one for one in datastreams if one.status in _PREPARED and one.name not in refused]
+            [member for member in datastreams if member.status in _PREPARED and member.name not in refused]
         )
         changes = self._status_changes(datastreams, stored.keys())
         world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
@@ -289,11 +289,11 @@ class Leader:
         self._watch_loads(world, me)
         decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
-            self._board.note(error, *(one.name for one in world.groups.get(group, ())))
+            self._board.note(error, *(member.name for member in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.all().items():
-            self._board.note(HeadraceError(reason), *(one.name for one in world.groups.get(group, ())))
+            self._board.note(HeadraceError(reason), *(member.name for member in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.held_back().items():
-            self._board.mention(reason, *(one.name for one in world.groups.get(group, ())))
+            self._board.mention(reason, *(member.name for member in world.groups.get(group, ())))
         self._uncopied.look(world, decision, self._board)
         self._assessments.look(world, decision, self._board)
         actions = leader_actions(world, changes, decision, self._over(world, decision))
@@ -307,7 +307,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the first partitions of new datastreams, before a plan contains added ones."""
+        """Store the first partitions of new datastreams, before a plan contains partitions added later."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )
@@ -377,7 +377,7 @@ class Leader:
                     datastream = next((one for one in known if one.name == name), None)
                     outcome = deleted(datastream, self._clock.now_ms()) if datastream is not None else None
                     if datastream is not None and not any(
-                        one.group == datastream.group for one in known if one.name != name
+                        member.group == datastream.group for member in known if member.name != name
                     ):
                         self._world_view.topic_discovery.claims.forget(datastream.group)
                     self._stores.beginnings.forget(name)
@@ -413,7 +413,7 @@ class Leader:
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
-        short = {topic: one.reason for topic, one in topic_discovery.shortfalls(datastream).items()}
+        short = {topic: found.reason for topic, found in topic_discovery.shortfalls(datastream).items()}
         reasons = {**short, **self._verdict.reasons(datastream.name)}
         if reasons:
             raise InvalidRequest(in_words(reasons))

@@ -1,8 +1,8 @@
 """Time for which an instance may assume, by its own clock, that its coordination session is alive.
 
 The store ends a session that was silent for the session timeout. The last request with a response was sent at
-`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends earlier, so
-that our workers have stopped before another instance may start.
+`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends before the
+session, so that the workers of this instance have stopped before another instance may start the lanes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Carries out the plan on one instance: applies the decisions of `coordination.reconcile`.
 
-Each call of `obey` is one round: read changes, stop surplus lanes, publish our holding, read the holdings of
-other instances, start lanes that no other instance holds. If a round fails, the next round continues.
+Each call of `obey` is one round: read changes, stop surplus lanes, publish the holding of this instance, read
+the holdings of other instances, and start lanes that no other instance holds. If a round fails, the next
+round continues.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _RESTS: Final = 4
 constant changes leave most of the CPU time for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Time after the loss of an instance in which started lanes count as taken over from it."""
+"""Time after the loss of an instance within which lanes that start count as taken over from that instance."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class PlanExecutor:
 
     @property
     def waiting(self) -> int:
-        """Number of lanes still held by another instance."""
+        """Number of lanes that another instance has not released yet."""
         return len(self._waiting_since)
 
     @property
@@ -164,7 +165,7 @@ class PlanExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """True if the latest plan read assigns no lane to us and no lane runs."""
+        """True if the latest plan that was read assigns no lane to this instance, and no lane runs."""
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
@@ -239,7 +240,7 @@ class PlanExecutor:
     def _look(self, me: LiveInstance) -> None:
         """Read the plan and definitions, and recompute the desired lanes if either differs.
 
-        Raises SessionLost if this instance is no longer live in ZooKeeper.
+        Raises SessionLost if this instance is no longer live in the coordination store.
         """
         self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
@@ -252,7 +253,7 @@ class PlanExecutor:
                 for cluster in (datastream.source, datastream.destination)
             }
             bound = {cluster: self._shared.bound.get(cluster) for cluster in clusters}
-            mine = {one.group for one in plan.plan.of_instance(me.name)}
+            mine = {placement.group for placement in plan.plan.of_instance(me.name)}
             first = {
                 datastream.name: self._shared.beginnings.of(datastream)
                 for datastream in datastreams
@@ -277,13 +278,13 @@ class PlanExecutor:
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
         """Start the missing lanes that no other instance holds.
 
-        Holdings are read after our own is published. We therefore see instances that published before, and
-        later ones see us.
+        Holdings are read after this instance has published its own. So this instance sees the holdings of
+        instances that published before it, and instances that publish later see its holding.
         """
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)
-        others = {one.name: members.holding(one) for one in live}
+        others = {instance.name: members.holding(instance) for instance in live}
         overdue = frozenset(
             key for key, since in self._waiting_since.items() if now - since >= self._deadline
         )
@@ -292,9 +293,9 @@ class PlanExecutor:
             self._supervisor.expect_lanes(todo.missing[key] for key in found.waiting)
         self._waiting_since = {key: self._waiting_since.get(key, now) for key in found.waiting}
         holders = set(found.waiting.values())
-        for one in live:
-            if one.name in holders:
-                members.holding(one, self._wake)
+        for instance in live:
+            if instance.name in holders:
+                members.holding(instance, self._wake)
         if not found.start:
             return
         taken = sorted(str(spec.key.partition) for spec in found.start if spec.key in overdue)
@@ -308,7 +309,11 @@ class PlanExecutor:
         """Return the recent loss of an instance from which lanes are taken over now; None if there was
         none."""
         now_ms = self._clock.now_ms()
-        lost = [(one.left_ms, name) for name, one in self._plan.plan.departed.items() if one.is_lost]
+        lost = [
+            (departure.left_ms, name)
+            for name, departure in self._plan.plan.departed.items()
+            if departure.is_lost
+        ]
         left_ms, name = max(lost, default=(0, None))
         if name is None or now_ms - left_ms > _TAKEN_OVER_MS:
             return None

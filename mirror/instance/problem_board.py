@@ -1,6 +1,7 @@
 """Problems of single datastreams found by the leader.
 
-They are collected during a tick, then stored for all instances, reported in health, and returned as events.
+Problems are collected during a tick, and then stored for all instances, reported in health, and returned as
+events.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for these datastreams. Every exception except `through` sets them aside."""
+        """Run a step for these datastreams. Every exception, except those of the classes in `through`,
+        excludes these datastreams from planning."""
         try:
             yield
         except through:
@@ -98,7 +100,8 @@ class ProblemBoard:
     def mention(self, text: str, *names: DatastreamName) -> None:
         """Add a remark that depends on the current traffic.
 
-        It is shown after other remarks, only if the datastream is not set aside, and causes no event.
+        The remark is shown after other remarks, and only if the datastream is not excluded from planning. It
+        causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 
@@ -151,7 +154,9 @@ class ProblemBoard:
     ) -> None:
         self._stored = None  # after a failed write the stored state is unknown
         self._store.remove_each(sorted(stored.keys() - found.keys()))
-        self._store.put_each({name: one for name, one in found.items() if stored.get(name) != one})
+        self._store.put_each(
+            {name: problem for name, problem in found.items() if stored.get(name) != problem}
+        )
         self._stored = found
 
     def resign(self) -> None:
@@ -164,8 +169,8 @@ class ProblemBoard:
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
         """Return whether to report the reason.
 
-        The first reason of a problem is reported, and a few later ones that differ in more than numbers. A
-        recurring reason is reported once, so that alternating reasons do not cause many events.
+        The first reason of a problem is reported, and also a few later reasons that differ in more than
+        numbers. A recurring reason is reported once, so that alternating reasons do not cause many events.
         """
         if before is None:
             return True

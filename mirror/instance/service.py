@@ -56,8 +56,8 @@ class Instance:
             undo.pop_all()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Hand over our tasks, stop leading, drain the remaining lanes, and end the session. Safe to call
-        twice.
+        """Hand over the tasks of this instance, stop leading, drain the remaining lanes, and end the session.
+        Safe to call twice.
 
         A leader stays leader until its tasks have moved, because it must reassign them.
         """

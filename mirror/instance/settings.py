@@ -30,24 +30,25 @@ class WorkerSettings(Settings):
     restart_delay_seconds: Seconds = 1.0
     """Delay before a dead worker is restarted. It doubles with each crash, up to 30 s."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
-    """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its
-    tasks restart from their checkpoints. After half of this time its lanes no longer count as copying."""
+    """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its tasks
+    restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
+    copying."""
     stop_deadline_seconds: Seconds = 20.0
-    """Maximum time for draining at a stop. Records that are still unacknowledged then are copied again
-    later."""
+    """Maximum time for draining lanes when the instance stops. Records that are still unacknowledged after
+    this time are copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
     handover_deadline_seconds: Seconds = 10.0
-    """Maximum time that a moved partition waits for its former owner. Then the new owner takes it over, and
-    the destination rejects further writes of the former owner."""
+    """Maximum time that a moved partition waits for its former owner to release it. After this time, the new
+    owner starts, and the destination rejects further writes of the former owner."""
 
 
 class LeaderSettings(Settings):
     """Settings of the leading instance."""
 
     load_provider: str = Field(default="self", pattern=PLUG_IN_NAME)
-    """Source of loads: `self`, the mirror's own counts; `pinot`, samples in Pinot from Cruise
-    Control or Headrace's own sampler; `none`, no loads; or the name of a plug-in (docs/plug-ins.md)."""
+    """Source of partition loads: `self` (the mirror's own counts), `pinot` (samples of Cruise Control or of
+    Headrace's sampler), `none` (no loads), or the name of a plug-in (docs/plug-ins.md)."""
     load_provider_options: dict[str, SecretStr] = Field(default={})
     """Options of the load provider plug-in: text by name."""
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
@@ -77,8 +78,8 @@ class LeaderSettings(Settings):
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which the leader observes loads and plans every datastream again. Placed partitions stay if
-    possible. The first of these plans follows the third observation."""
+    """Interval at which the leader observes loads and plans every datastream again. Partitions stay in their
+    tasks if possible. The first such plan is made after the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required it. At least
     three times `replan_interval_seconds`."""
@@ -87,20 +88,21 @@ class LeaderSettings(Settings):
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """An instance that returns within this time (a restart) gets its former tasks; 0 means never."""
+    """Time within which an instance that returns, for example after a restart, gets its former tasks again; 0
+    means that it never does."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
-    """Tasks move to other instances if the load of an instance exceeds its share by weight by more than this
-    factor."""
+    """If the load of an instance exceeds its share (by weight) by more than this factor, tasks move to other
+    instances."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
     """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
     can set its own value (metadata key `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times without optional moves: no task is removed, and no task moves to balance instances. Overloads are
-    still relieved, new partitions get tasks, and requests are executed. Syntax as for
-    `monitor.freeze_windows`."""
+    """Times without optional moves: no task is removed, and no task moves to balance instances. Overloaded
+    tasks still lose partitions, new partitions get tasks, and requested rebalances are executed. Syntax as
+    for `monitor.freeze_windows`."""
     patience_seconds: Seconds = 2.0
-    """Maximum time that a tick of the leader waits for a slow cluster or load provider. A later tick uses a
-    response that arrives after this time."""
+    """Maximum time that a tick of the leader waits for a slow cluster or load provider. A response that
+    arrives later is used in a later tick."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
     """Maximum number of partitions of a topic created or extended at a destination; further source partitions
     are not copied."""
@@ -139,8 +141,8 @@ class LeaderSettings(Settings):
     def _remembers_enough(self) -> LeaderSettings:
         if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
             raise ValueError(
-                f"scale_in_after_hours of {self.scale_in_after_hours:g} is less than {NEWEST} observations, "
-                f"one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+                f"scale_in_after_hours of {self.scale_in_after_hours:g} must be at least {NEWEST} times "
+                f"replan_interval_seconds, which is {self.replan_interval_seconds:g} s"
             )
         return self
 
@@ -165,8 +167,8 @@ class OwnerQuotaSettings(Settings):
     datastreams: int = Field(default=0, ge=0)
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
-    """Maximum sum of the quotas (`quota.bytes_per_second`) of these datastreams; each datastream must then
-    have a quota. 0 means no limit."""
+    """Maximum sum of the quotas (`quota.bytes_per_second`) of all datastreams to which the limits apply. If
+    it is set, each of these datastreams must have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
     beyond the limit are not copied, even if a topic grows later. 0 means no limit."""
@@ -178,9 +180,9 @@ class DefinitionSettings(Settings):
     """
 
     addresses: list[str] = Field(default=[])
-    """Plain addresses that a definition may use instead of an alias: `host:port` with `*` for any text, as in
-    `*.kafka.example.com:9092`. Each server of a list must match. Addresses of `[clusters]` are always allowed
-    and mean that cluster."""
+    """Addresses that a definition may use instead of an alias: `host:port`, where `*` matches any text, such
+    as `*.kafka.example.com:9092`. Each server in the definition must match. Addresses of clusters in
+    `[clusters]` are always allowed, and refer to these clusters."""
     most_tasks: int = Field(default=1_000, ge=1, le=MOST_TASKS)
     """Maximum number of tasks that one datastream may request."""
     quotas: dict[str, OwnerQuotaSettings] = Field(default={})

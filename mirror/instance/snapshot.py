@@ -37,7 +37,7 @@ class InstanceSnapshot:
     name: InstanceName = _UNNAMED
     is_leading: bool = False
     epoch: Epoch = _NO_EPOCH
-    """Epoch of the plan in effect on it."""
+    """Epoch of the plan that the instance follows."""
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
     in_time: LanesInTime = NONE_IN_TIME
     """Counts of its lanes that copy in time, by group, and the lanes that do not."""

@@ -174,7 +174,8 @@ class WorldView:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Return the last known load of each move in bytes per second, without unmeasured ones."""
+        """Return the last known load of each move in bytes per second, without moves whose load is
+        unknown."""
         sources = self._planning.providers.choose(datastreams).of
         found = {}
         for move in (move for move in moves if move.group in sources):
@@ -258,12 +259,12 @@ class WorldView:
     def _capacities(self, world: World) -> Mapping[GroupName, CapacityInUse]:
         """Return the capacities of the groups to plan."""
         book = self._planning.capacities
-        return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
+        return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
 
     def _with_frozen_groups(self, world: World) -> World:
         """Return the world with the groups that must not have optional moves now.
 
-        In a freeze, these are all groups; otherwise those outside their quiet hours.
+        In a freeze window, these are all groups; otherwise, the groups that are outside their quiet hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
@@ -271,13 +272,18 @@ class WorldView:
             frozen_groups = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
             return _with(world, calm=frozen_groups, rules=replace(world.rules, imbalance=math.inf))
         windows = {group: self._memory.expected.quiet(group) for group in world.groups}
-        waiting = {group: one for group, one in windows.items() if one and not one.contains(now_ms)}
-        return _with(world, calm={group: f"the quiet hours are {one.text}" for group, one in waiting.items()})
+        waiting = {
+            group: window for group, window in windows.items() if window and not window.contains(now_ms)
+        }
+        return _with(
+            world, calm={group: f"the quiet hours are {window.text}" for group, window in waiting.items()}
+        )
 
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups that are due are planned too, unless that would only repeat their last planning.
+        Groups that are due are also planned, unless the result would be the same as that of their last
+        planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
         self._last = decision.last
@@ -345,7 +351,7 @@ class WorldView:
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """Return the same as `preview`, with the world used for the decision."""
+        """Return the decision that `preview` returns, and the snapshot on which it is based."""
         with self._previewing:
             return self._previewed(request)
 
@@ -383,11 +389,14 @@ class WorldView:
         """
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
-            groups, news = {one.group for one in changed}, {one.name: activated(one) for one in changed}
+            groups, news = (
+                {datastream.group for datastream in changed},
+                {datastream.name: activated(datastream) for datastream in changed},
+            )
             kept = (datastream for datastream in definitions.datastreams if datastream.name not in news)
-            everything = tuple(sorted((*kept, *news.values()), key=lambda one: one.name))
+            everything = tuple(sorted((*kept, *news.values()), key=lambda datastream: datastream.name))
             before = tuple(datastream for datastream in definitions.datastreams if datastream.group in groups)
-            after = tuple(one for one in everything if one.group in groups)
+            after = tuple(datastream for datastream in everything if datastream.group in groups)
             self._ask_sources(after)
             refused = self.judgement(everything, plan).refused
             world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
@@ -396,7 +405,9 @@ class WorldView:
                 PlannedDatastreams(before, plan), PlannedDatastreams(after, decision.plan or plan), decision
             )
             positions = positions_of(found.starting, self.topic_discovery)
-            remarks = tuple(text for one in changed for text in self.topic_discovery.remarks(one))
+            remarks = tuple(
+                text for datastream in changed for text in self.topic_discovery.remarks(datastream)
+            )
             carried = self._carried(found.effects, (*before, *after))
             return replace(found, carried=carried, positions=positions, remarks=remarks)
 
@@ -406,12 +417,15 @@ class WorldView:
         """Return the bytes per second of these lanes, ignoring loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
-        for one in found:
-            places.setdefault(sources[one.key.group], set()).add(one.key.partition)
+        for lane in found:
+            places.setdefault(sources[lane.key.group], set()).add(lane.key.partition)
         reports = {
             source: self._gathering.ask(source, sorted(wanted), set()) for source, wanted in places.items()
         }
-        loads = {one.key: reports[sources[one.key.group]].loads.get(one.key.partition) for one in found}
+        loads = {
+            lane_effect.key: reports[sources[lane_effect.key.group]].loads.get(lane_effect.key.partition)
+            for lane_effect in found
+        }
         return {
             key: load.bytes_per_second
             for key, load in loads.items()

@@ -82,7 +82,7 @@ class CopyPlan:
             after,
             created=[*before.created, *after.created],
             grown=[*before.grown, *after.grown],
-            drift=[*before.drift, *(one for one in after.drift if one not in before.drift)],
+            drift=[*before.drift, *(sentence for sentence in after.drift if sentence not in before.drift)],
             adjusted=[*before.adjusted, *after.adjusted],
             supplied={**before.supplied, **after.supplied},
             not_carried={**before.not_carried, **after.not_carried},
@@ -156,7 +156,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
     """Return the lanes. If any lane has progress, lanes without progress start from the beginning.
 
     Progress of any lane shows that the copy has run before. All records of a partition without progress may
-    have been written since then. Call this after the stored progress has been read.
+    have been written after the copy. Call this after the stored progress has been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
@@ -222,7 +222,7 @@ def _onto_themselves() -> InvalidRequest:
 async def _ends(
     bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, HeadraceError]]:
-    """Return the ends of the partitions, and the errors of those without one.
+    """Return the end offsets of the partitions, and the errors of partitions whose end is unknown.
 
     Raises Unreachable if all fail.
     """

@@ -106,7 +106,7 @@ async def prepare_destination(
     here, unknown = await describe_topics(source, topics)
     names = {naming.destination(topic) for topic in topics}
     there, unknown_there = await describe_topics(target, names | {rules.known_topic} - {""})
-    readable = {name: one for name, one in there.items() if name not in unknown_there}
+    readable = {name: described for name, described in there.items() if name not in unknown_there}
     known = readable.get(rules.known_topic) or next(iter(readable.values()), None)
     for topic in topics:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
@@ -41,7 +41,7 @@ class StoredLanes:
 
     `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for lanes
     that have mirrored nothing, lower bounds of the destination offset of their first record, if known.
-    `source_error`: error of the source when these were determined.
+    `source_error`: error of the source when the ends were determined.
     """
 
     lanes: Mapping[LaneKey, LaneProgress]
@@ -62,18 +62,23 @@ class StoredLanes:
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
     """Return `stored_lanes` together with the present ids of destination topics."""
     lanes = await stored_lanes(bench, destination, state)
-    cluster, names = bench.cluster(destination), {lane.target_topic for lane in lanes.values()}
+    names = {lane.target_topic for lane in lanes.values()}
+    return StoredLanes(lanes, await current_ids(bench.cluster(destination), names))
+
+
+async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
+    """Return the present ids of topics: None for a missing topic, no entry for an unknown id."""
+    ids: dict[str, bytes | None] = {}
     try:
         await cluster.refresh(names)
     except HeadraceError:
-        return StoredLanes(lanes, {})
-    ids: dict[str, bytes | None] = {}
+        return ids
     for name, topic in ((name, cluster.topics[name]) for name in names if name in cluster.topics):
         if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             ids[name] = None
         elif not topic.error:
             ids[name] = cluster.topic_id(name)
-    return StoredLanes(lanes, ids)
+    return ids
 
 
 async def stored_to_translate(
@@ -86,10 +91,14 @@ async def stored_to_translate(
     destination had no record of the lane when its end was requested.
     """
     stored = await stored_and_current(bench, destination, state)
-    empty = {key: one for key, one in stored.lanes.items() if one.target_topic and not len(one.offset_map)}
+    empty = {
+        key: lane for key, lane in stored.lanes.items() if lane.target_topic and not len(lane.offset_map)
+    }
     if not empty:
         return stored
-    copies = {key: TopicPartition(one.target_topic, key.partition.partition) for key, one in empty.items()}
+    copies = {
+        key: TopicPartition(progress.target_topic, key.partition.partition) for key, progress in empty.items()
+    }
     try:
         there = await _ends(bench.cluster(destination), copies.values())
     except HeadraceError:

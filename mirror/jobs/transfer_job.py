@@ -43,7 +43,7 @@ from mirror.replication.connector import (
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
 _TURN_SECONDS: Final = 5.0
-"""Maximum time for one partition while others wait."""
+"""Maximum time for one partition while other partitions wait."""
 _AT_ONCE: Final = 8
 _FIRST_RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 30.0
@@ -87,9 +87,9 @@ _NOTHING: Final = Counts()
 class TransferLane:
     """State of one partition.
 
-    `read_to`: next offset to read; `committed`: position at the sink; `end`: where to stop; `seen_end`: last
-    known end of the source. `counts`: totals of written records; `settled`: totals of committed records.
-    `reason`: reason for missing progress; `gaps`: sentences about lost records.
+    `read_to`: next offset to read. `committed`: position that the sink has committed. `end`: offset at which
+    to stop. `seen_end`: last known end of the source. `counts`: totals of written records; `settled`: totals
+    of committed records. `reason`: reason for missing progress; `gaps`: sentences about lost records.
     """
 
     place: TopicPartition

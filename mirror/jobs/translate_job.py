@@ -1,8 +1,8 @@
 """Translation of consumer group offsets between a source and its copy, in either direction.
 
 The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map ends at
-the last checkpoint. An offset beyond it becomes the end of the map, so a group may read some records again
-but misses none.
+the last checkpoint. An offset after the end of the map is translated to the end of the map, so a group may
+read some records again but misses none.
 """
 
 from __future__ import annotations
@@ -116,15 +116,16 @@ class Translator:
 
     def move(self, place: TopicPartition, offset: int) -> PositionMove:
         """Translate the next offset that a group would read."""
-        lane = self._lanes.get(place)
-        if lane is None:
+        key = self._keys.get(place)
+        if key is None:
             skipped, behind = NOT_MIRRORED, place.topic in self._topics
             return PositionMove(place, offset, place, -1, skipped=skipped, behind=behind)
-        there, progress = self._places(*lane)[1], lane[1]
+        progress = self._stored.lanes[key]
+        there = self._places(key, progress)[1]
         if self._stored.is_current(progress) is False:
             return PositionMove(place, offset, there, -1, skipped=GONE)
         behind = not self._back and offset > progress.next_offset
-        found = self._found(lane[0], progress, offset)
+        found = self._found(key, progress, offset)
         if found is None:
             return PositionMove(place, offset, there, -1, skipped=NOTHING_YET, behind=True)
         return PositionMove(
@@ -142,12 +143,15 @@ class Translator:
     @cached_property
     def _topics(self) -> Set[str]:
         """Names of mirrored topics on the side of the given offsets."""
-        return {place.topic for place in self._lanes}
+        return {place.topic for place in self._keys}
 
     @cached_property
-    def _lanes(self) -> Mapping[TopicPartition, tuple[LaneKey, LaneProgress]]:
+    def _keys(self) -> Mapping[TopicPartition, LaneKey]:
         """Lanes by partition: the source or destination partition to which the given offsets belong."""
-        return {self._places(*lane)[0]: lane for lane in self._stored.lanes.items()}
+        lanes = self._stored.lanes
+        if not self._back:
+            return {key.partition: key for key in lanes}
+        return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
         """Return a lane's partition on the side of the given offsets, and its counterpart."""

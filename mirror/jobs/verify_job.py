@@ -1,15 +1,22 @@
-"""Verification of a copy: the ranges to compare, and the results."""
+"""Verification of a copy: the ranges to compare, and the results.
+
+`verify_copy` compares the records copied with a state, or both logs. `audit_copy` compares the records that a
+running datastream has copied according to its checkpoints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, NamedTuple
 
+from mirror.audit.account import LedgerAccount
+from mirror.audit.comparison import compare
+from mirror.audit.matcher import MatchRules
+from mirror.audit.reader import LogRange
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
-from mirror.jobs.compare import Comparison, RangeHash, Side, compare, compare_ranges
-from mirror.lane.ledger import LeftOut, Uncopied
+from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
@@ -17,6 +24,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.topics import TopicSetting, describe_each
 from mirror.replication.context import EngineContext
 from mirror.wording import counted
 
@@ -28,9 +36,12 @@ class VerifyJob:
     """Scope and options of a verification.
 
     With a `state`, the range that was copied with it is compared, aligned by its offset map. Without a state,
-    both logs are compared up to the end of the source at the start. If `records_per_range` is above 0,
-    digests of ranges are compared instead of records. `allows_expired`: the destination intentionally has a
-    shorter retention, so records that it has deleted are not missing.
+    both logs are compared up to the end of the source at the start. `allows_expired`: the destination
+    intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
+    transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
+    destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
+    partitions; if given, other offsets and partitions are not compared. `judges_tail`: without records in
+    flight, compare records of the destination after the copied ones too.
     """
 
     source: ClusterRef
@@ -39,8 +50,12 @@ class VerifyJob:
     naming: TopicNaming = field(default_factory=TopicNaming)
     isolation: Isolation = Isolation.READ_COMMITTED
     state: str = ""
-    records_per_range: int = 0
     allows_expired: bool = False
+    is_transformed: bool = False
+    is_shared: bool = False
+    sums: bool = False
+    ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
+    judges_tail: bool = True
 
     def __post_init__(self) -> None:
         self.selection.require_topic_characters()
@@ -49,69 +64,6 @@ class VerifyJob:
                 "expired records cannot be recognized without a state",
                 advice="pass --state with the state of the copy",
             )
-
-
-@dataclass(frozen=True)
-class PartitionVerdict:
-    """Result of one partition: the offsets compared on both sides, and the outcome. `problem`: why it could
-    not be compared.
-
-    `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
-    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
-    the copy that only the destination has deleted, if allowed.
-    """
-
-    partition: TopicPartition
-    source_range: tuple[int, int] = (0, 0)
-    target_range: tuple[int, int] = (0, 0)
-    comparison: Comparison = field(default_factory=Comparison)
-    differing_ranges: tuple[tuple[RangeHash | None, RangeHash | None], ...] = ()
-    problem: str = ""
-    left_out: int | None = None
-    expired: int = 0
-
-    @property
-    def is_equal(self) -> bool:
-        """Return whether the sides differ only by records that were skipped intentionally."""
-        return not self.problem and self.comparison.is_equal and not self.differing_ranges
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "equal": self.is_equal,
-            "source_range": list(self.source_range),
-            "destination_range": list(self.target_range),
-            "records": self.comparison.records,
-            "missing": self.comparison.missing,
-            "surplus": self.comparison.surplus,
-            "left_out": self.left_out,
-            "expired": self.expired,
-            "differences": [
-                {
-                    "source_offset": difference.source_offset,
-                    "destination_offset": difference.target_offset,
-                    "what": difference.what,
-                }
-                for difference in self.comparison.differences
-            ],
-            "differing_ranges": [
-                {"source": _plain(one), "destination": _plain(two)} for one, two in self.differing_ranges
-            ],
-            "problem": self.problem,
-        }
-
-
-def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
-    if digest is None:
-        return None
-    return {
-        "first_offset": digest.first_offset,
-        "last_offset": digest.last_offset,
-        "records": digest.records,
-        "digest": digest.digest,
-    }
 
 
 Tell = Callable[[int, int, int], None]
@@ -149,20 +101,23 @@ async def verify_copy(
     `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is
     selected, Unreachable.
     """
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
+    ends = await _target_ends(bench, job, places)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         verdicts += await bench.loop.together(
-            _verify(bench, job, place, stored.get(place), watched) for place in part
+            _verify(bench, job, place, _Stored(stored.get(place), ends.get(place, 0)), watched)
+            for place in part
         )
         watched.finished(len(part))
     return verdicts
 
 
-async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
+async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
+    """Return the partitions of the selected topics. Raises TopicMissing if there are none, Unreachable."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
@@ -172,7 +127,10 @@ async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
             advice="the pattern must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
-    return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]
+    places = [
+        TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))
+    ]
+    return [place for place in places if job.ranges is None or place in job.ranges]
 
 
 async def _stored(
@@ -185,76 +143,151 @@ async def _stored(
     return {key.partition: progress for key, progress in found.items() if progress is not None}
 
 
+class _Stored(NamedTuple):
+    """Stored progress of a partition, and the end of its copy before the progress was read."""
+
+    progress: LaneProgress | None
+    target_end: int
+
+    @property
+    def history(self) -> CopyHistory | None:
+        """History of the lane; None without progress."""
+        stored = self.progress
+        if stored is None:
+            return None
+        return CopyHistory(
+            stored.life, len(stored.gaps), stored.target_id, stored.next_offset, self.target_end
+        )
+
+
+async def _target_ends(
+    bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return the present ends of the copies; partitions without one have no entry."""
+    if not job.state:
+        return {}
+    target = bench.cluster(job.destination)
+    copies = {TopicPartition(job.naming.destination(place.topic), place.partition): place for place in places}
+    known = {copy: LATEST for copy in copies if not target.topics[copy.topic].error}
+    committed = job.isolation is Isolation.READ_COMMITTED
+    answers = await target.offsets(known, committed=committed)
+    return {copies[copy]: answer.offset for copy, answer in answers.items() if not answer.error}
+
+
 async def _verify(
     bench: EngineContext,
     job: VerifyJob,
     place: TopicPartition,
-    stored: LaneProgress | None,
+    stored: _Stored,
     watched: _ComparisonProgress,
 ) -> PartitionVerdict:
     try:
-        *sides, expired = await _sides(bench, job, place, stored)
-        one, two = [replace(side, on_read=watched.read) for side in sides]
-        if expired and not job.allows_expired:
+        sides = await _sides(bench, job, place, stored)
+        one, two = sides.source, sides.target
+        if sides.expired and not job.allows_expired:
             return PartitionVerdict(
                 place,
                 (one.start, one.end),
                 (two.start, two.end),
-                problem=f"{counted(expired, 'offset')} of mirrored records that the source still has"
+                problem=f"{counted(sides.expired, 'offset')} of mirrored records that the source still has"
                 f" are missing at the destination, which starts at {two.start}: check its retention",
             )
-        look = None if job.state else _end_now
-        if job.records_per_range:
-            ranges = await compare_ranges(one, two, job.records_per_range, look)
-            judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
-            differing = tuple(ranges.differing)
-            verdict = PartitionVerdict(place, *judged, differing_ranges=differing, expired=expired)
-            return _without_left_out(verdict, ranges.uncopied) if job.state else verdict
-        found = await compare(one, two, look)
-        judged = (one.start, found.source_end), (two.start, found.target_end)
-        verdict = PartitionVerdict(place, *judged, found, expired=expired)
-        return _without_left_out(verdict, found.uncopied) if job.state else verdict
+        return await _compared(bench, job, sides, watched)
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
 
 
-def _without_left_out(verdict: PartitionVerdict, uncopied: Uncopied) -> PartitionVerdict:
-    found = replace(verdict.comparison, missing=verdict.comparison.missing + uncopied.missing)
-    return replace(verdict, comparison=found, left_out=uncopied.left_out)
+async def _compared(
+    bench: EngineContext, job: VerifyJob, sides: _Sides, watched: _ComparisonProgress
+) -> PartitionVerdict:
+    account = sides.account
+    one, two = (replace(side, on_read=watched.read) for side in (sides.source, sides.target))
+    rules = await _rules(bench, job, one.place.topic)
+    found = await compare(one, two, account, rules, None if job.state else _end_now)
+    return PartitionVerdict(
+        one.place,
+        (one.start, found.source_end),
+        (two.start, found.target_end),
+        found,
+        left_out=found.uncopied.left_out if account is not None else None,
+        expired=sides.expired,
+        unjudged=sides.unjudged,
+    )
 
 
-async def _end_now(side: Side) -> int:
+async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules:
+    """Return the rules for a topic. It does not count as compacted without the right to read its settings."""
+    here = await _settings(bench.cluster(job.source), topic)
+    there = await _settings(bench.cluster(job.destination), job.naming.destination(topic))
+    return MatchRules(
+        compares_content=not job.is_transformed,
+        source_compacts=_is_compacted(here),
+        target_compacts=_is_compacted(there),
+        shares_target=job.is_shared,
+        sums=job.sums,
+    )
+
+
+async def _settings(cluster: Cluster, topic: str) -> Mapping[str, TopicSetting]:
+    found = await cluster.patiently(lambda: cluster.ask(describe_each([topic])))
+    return found[topic].settings if topic in found else {}
+
+
+def _is_compacted(settings: Mapping[str, TopicSetting]) -> bool:
+    return "compact" in settings["cleanup.policy"].value if "cleanup.policy" in settings else False
+
+
+async def _end_now(side: LogRange) -> int:
     answer = (await side.cluster.offsets({side.place: LATEST}, committed=side.committed))[side.place]
     if answer.error:
         raise Unreachable(f"{side.cluster.name} returned no end offset for {side.place}")
     return answer.offset
 
 
-async def _sides(
-    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
-) -> tuple[Side, Side, int]:
-    """Return the ranges to compare, and the number of copied offsets that the destination has deleted."""
+class _Sides(NamedTuple):
+    """Ranges to compare. `expired`: number of copied offsets that only the destination has deleted."""
+
+    source: LogRange
+    target: LogRange
+    account: LedgerAccount | None
+    expired: int = 0
+    unjudged: int = 0
+
+
+async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: _Stored) -> _Sides:
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
     start, end = await _range(source, place, committed=committed)
     target_start, target_end = await _range(target, copy, committed=committed)
-    left_out, expired = None, 0
+    account, expired, unjudged = None, 0, 0
     if job.state:
-        if stored is None:
+        progress = stored.progress
+        if progress is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
-        left_out = LeftOut(stored.ledger, stored.offset_map)
-        start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
-        first = stored.offset_map.forward(start).offset
-        copied_to = stored.offset_map.target_end or first
+        account, offset_map = LedgerAccount(progress), progress.offset_map
+        wanted, until = (start, end) if job.ranges is None else job.ranges[place]
+        unjudged = max(min(end, until) - max(progress.next_offset, start, wanted), 0)
+        is_whole = job.ranges is None or until >= progress.next_offset
+        start = max(start, progress.ledger.start, wanted)
+        end = max(min(end, progress.next_offset, until), start)
+        first = offset_map.forward(start).offset
+        copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
-        start = max(start, stored.offset_map.source_behind(target_start) or 0)  # the rest has expired there
-        target_start = max(target_start, stored.offset_map.forward(start).offset)
-        target_end = min(target_end, stored.offset_map.target_end or target_start)
-    return (
-        Side(source, place, start, end, committed, left_out),
-        Side(target, copy, target_start, target_end, committed),
+        start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
+        target_start = max(target_start, offset_map.forward(start).offset)
+        # Without records in flight, the lane has written nothing else up to that earlier end.
+        has_tail = job.judges_tail and bool(offset_map) and not unjudged
+        known_end = max(copied_to, stored.target_end if has_tail else 0)
+        if not is_whole:
+            known_end = offset_map.forward(end).offset
+        target_end = min(target_end, max(known_end, target_start))
+    return _Sides(
+        LogRange(source, place, start, end, committed),
+        LogRange(target, copy, target_start, target_end, committed),
+        account,
         expired,
+        unjudged,
     )
 
 
@@ -267,43 +300,84 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
     return start.offset, end.offset
 
 
-@dataclass(frozen=True)
-class CopiedRange:
-    """Range [start, end) of a partition, on both sides, that was copied with a state.
+async def audit_copy(
+    bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
+) -> list[PartitionVerdict]:
+    """Compare the records copied according to the stored state, while both sides grow. A partition without
+    progress has nothing to compare, a missing destination topic counts as empty.
 
-    `unjudged`: number of source offsets after the range; `left_out`: classes of the records in the range
-    (copied, filtered or dead-lettered), None without progress.
+    An error that will not pass, such as a batch that cannot be decoded, is the problem of its partition.
+    Raises TopicMissing if no topic is selected, Unreachable.
     """
+    places = await places_of(bench, job)
+    watched = _ComparisonProgress(len(places), on_progress)
+    ends = await _target_ends(bench, job, places)
+    stored = await _stored(bench, job, places)
+    verdicts: list[PartitionVerdict] = []
+    for place in places:
+        before = _Stored(stored.get(place), ends.get(place, 0))
+        try:
+            verdict = await _audit(bench, job, place, before, watched)
+        except HeadraceError as error:
+            if error.retriable:
+                raise
+            verdict = PartitionVerdict(place, problem=str(error))
+        verdicts.append(replace(verdict, lane=before.history))
+        watched.finished(1)
+    return verdicts
 
-    partition: TopicPartition
-    source_range: tuple[int, int]
-    target_range: tuple[int, int]
-    unjudged: int = 0
-    left_out: LeftOut | None = None
+
+async def ranges_between(
+    bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the source offsets between the first records that are not older than these times."""
+    source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
+    places = await places_of(bench, job)
+    ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
+    found: list[dict[TopicPartition, int]] = []
+    for moment in (from_ms, to_ms):
+        answers = await source.offsets(dict.fromkeys(places, moment), committed=committed)
+        for place in places:
+            if answers[place].error or ends[place].error:
+                raise Unreachable(f"{place} on {source.name} is missing or has no leader")
+        found.append({p: answers[p].offset if answers[p].offset >= 0 else ends[p].offset for p in places})
+    first, last = found
+    return {place: (first[place], max(last[place], first[place])) for place in places}
 
 
-async def copied_ranges(bench: EngineContext, job: VerifyJob) -> list[CopiedRange]:
-    """Return the copied range of every partition of the selected topics, according to the stored state. With
-    these ranges, both sides can be compared while they grow. A missing destination topic counts as empty.
+async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
+    """Return whether a record was copied according to the stored state, or there is no record to copy.
 
     Raises TopicMissing if no topic is selected, Unreachable.
     """
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
-    return [await _copied(bench, job, place, stored.get(place)) for place in places]
+    if any(progress.next_offset > progress.ledger.start for progress in stored.values()):
+        return True
+    source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
+    ranges = [await _range(source, place, committed=committed) for place in places]
+    return all(start >= end for start, end in ranges)
 
 
-async def _copied(
-    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
-) -> CopiedRange:
+async def _audit(
+    bench: EngineContext,
+    job: VerifyJob,
+    place: TopicPartition,
+    stored: _Stored,
+    watched: _ComparisonProgress,
+) -> PartitionVerdict:
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
-    if stored is None:
-        return CopiedRange(place, (start, start), (0, 0), end - start)
-    unjudged = max(end - max(stored.next_offset, start), 0)
-    left_out = LeftOut(stored.ledger, stored.offset_map)
-    if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        start = max(start, stored.ledger.start)
-        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, left_out)
-    one, two, _ = await _sides(bench, job, place, stored)
-    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, left_out)
+    progress = stored.progress
+    if progress is None:
+        return PartitionVerdict(place, (start, start), unjudged=end - start)
+    copy = job.naming.destination(place.topic)
+    if target.topics[copy].error != Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return await _compared(bench, job, await _sides(bench, job, place, stored), watched)
+    if job.ranges is not None:
+        start, end = max(start, job.ranges[place][0]), min(end, job.ranges[place][1])
+    unjudged = max(end - max(progress.next_offset, start), 0)
+    start = max(start, progress.ledger.start)
+    here = LogRange(source, place, start, max(min(end, progress.next_offset), start))
+    there = LogRange(target, TopicPartition(copy, place.partition), 0, 0)
+    return await _compared(bench, job, _Sides(here, there, LedgerAccount(progress), 0, unjudged), watched)

@@ -1,14 +1,15 @@
 """Turns fetched bytes into batches to send and classified offsets.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
-passes unopened if nothing in it has to change. It is reframed if it has holes, starts before our position,
-carries append times or is too large, or if small batches have accumulated: a broker spends 35 to 45
-microseconds per batch in addition to the cost of its bytes, so sending ten records at a time costs the
-destination more than merging them costs us (`python -m bench mirror_drain`).
+is passed through without decompression if nothing in it has to change. It is decompressed and framed again
+(`reframe`) if it has holes, starts before the lane's position, has append times, or is too large, or if small
+batches have accumulated.
 
-A batch that cannot be opened passes unchanged, unless it has to be opened. In that case it is an error: the
-router has made items of everything before it and stops there. No offset is classified merely because it is
-the remainder of a range: a router whose items do not add up raises Unaccounted.
+Merging small batches pays off because a broker spends 35 to 45 microseconds per batch in addition to the cost
+of its bytes; sending ten records at a time costs the destination more than merging costs the mirror (`python
+-m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If it must be
+changed, the router makes items of all batches before it, and stops with an error. No offset gets a class
+merely because it remains in a range: if the items of a router do not add up, the router raises Unaccounted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, Stop
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 _NO_LIMIT: Final = 2**62
 _SPLIT_MARGIN: Final = 0.8
-"""Fraction of the limit that a split aims for, because records compress unevenly."""
+"""Fraction of the batch limit at which a batch is split, because records compress unevenly."""
 
 
 class BatchRouter:
@@ -55,14 +56,14 @@ class BatchRouter:
         self._end = _NO_LIMIT if end is None else end
         self._first = position
         self._cursor = position
-        """Offset up to which everything is in `items`."""
+        """Offset below which `items` account for every offset."""
         self._batches: list[tuple[memoryview, BatchHeader, bool]] = []
-        """Batches taken but not sent yet, with whether they must be opened; empty if `_records` is used."""
+        """Batches not in `items` yet, each with whether to decode it; empty if `_records` is used."""
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
         self._skipped: list[SkippedOffsets] = []
-        """Offsets taken but not sent yet that will not be sent."""
+        """Skipped offsets that are not in `items` yet."""
         self._codec = 0
         self._is_small = False
         self._made_bytes = 0
@@ -71,17 +72,17 @@ class BatchRouter:
         self.position = position
         """Next source offset to fetch."""
         self.leader_epoch = -1
-        """Leader epoch of the last batch taken, -1 if none was."""
+        """Leader epoch of the last batch processed; -1 if no batch was processed."""
         self._epoch = -1
         """Leader epoch of the current batch; -1 for messages of formats 0 and 1."""
         self.largest = 0
-        """Size of the largest batch seen."""
+        """Size of the largest batch processed."""
         self.is_cut = False
         """True if the remainder was deferred because `room` is used up."""
 
     @property
     def work(self) -> int:
-        """Cost of the batches opened, see `BatchOpener.work`."""
+        """Cost of decompressing and decoding batches so far; see `BatchOpener.work`."""
         return self._opener.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
@@ -143,7 +144,7 @@ class BatchRouter:
             self._join_batches(batch, header, after)
 
     def _take_empty(self, batch: memoryview, header: BatchHeader) -> None:
-        """Take a batch without records, which compaction has left."""
+        """Process a batch from which compaction has removed all records."""
         if len(batch) > HEADER_SIZE:
             self._opener.records(batch, header)
         self._pass_hole(header.last_offset + 1, header.span)
@@ -157,12 +158,12 @@ class BatchRouter:
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
     def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
-        """Return the class of an offset of the current batch if it is refused, else None."""
+        """Return the class of an offset in the current batch if the record is refused, otherwise None."""
         refusal = refusals.get(offset)
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Take a message of format 0 or 1; return whether the next one may be before the end."""
+        """Process a message of format 0 or 1; return whether the next may be before the end offset."""
         last = last_offset(message)
         if last < self.position:
             return True
@@ -255,7 +256,7 @@ class BatchRouter:
             skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
     def _flush(self) -> None:
-        """Make items of everything taken; on an error, of everything before it."""
+        """Make items of all batches processed so far; after an error, of all batches before the error."""
         batches, self._batches = self._batches, []
         records, self._records = self._records, []
         try:
@@ -302,7 +303,7 @@ class BatchRouter:
 
     @property
     def _codec_to_write(self) -> int:
-        """Codec of the source, unless the destination does not support it."""
+        """Codec of the source, or LZ4 if the destination does not support zstd."""
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
     def _reframe(self, batches: Sequence[tuple[memoryview, BatchHeader, bool]]) -> None:
@@ -323,7 +324,7 @@ class BatchRouter:
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
         """Add a whole batch and return the reframer to continue with.
 
-        Raises BatchTooLarge, UndecodableBatch, and then has added nothing.
+        Raises BatchTooLarge, UndecodableBatch; in these cases nothing was added.
         """
         former, made, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)

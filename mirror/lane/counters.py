@@ -10,7 +10,7 @@ from mirror.model.movement.append_times import AppendTimes
 from mirror.model.movement.excuses import ExcusedLane
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
-"""Fields of `MirrorMetric` with the same names here, except CPU time, which is measured per worker."""
+"""Fields shared by `MirrorMetric` and `LaneCounters`, except CPU time, which is measured per worker."""
 
 _SUMS: Final = (
     *MEASURED,
@@ -29,15 +29,15 @@ class LaneCounters:
     """Sums since the last `take`, and since the start of the lane for reports.
 
     The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` split
-    the latency, summed over batches: mean time of their records at the source, in transfer to us, in our
-    queue, and until acknowledgement. The age of a record is that of the newest record in its source batch,
-    from the bound of its append time where its timestamp is outside (`AppendTimes`).
+    the latency, summed over batches: mean time of their records at the source, in transfer to the mirror, in
+    the mirror's queue, and until acknowledged. The age of a record is the age of the newest record in its
+    source batch. A timestamp outside the bounds of the append time is replaced by the bound (`AppendTimes`).
 
     The other counters are the cost factors of copying (`mirror/replication/reports/copy_costs.py`).
-    `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would
-    have been if the response had contained more; `small_bytes`: their size as fetched. `merged_bytes`, as
-    fetched: batches reframed without decoding; `recompressed_bytes`: uncompressed size of the
-    compressed ones. `encoded_records`: records decoded and encoded.
+    `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would have
+    been merged if the response had contained more; `small_bytes`: their size as fetched. `merged_bytes`: size
+    as fetched of batches that were framed again without decoding; `recompressed_bytes`: uncompressed size of
+    those among them that are compressed. `encoded_records`: records that were decoded and encoded.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
@@ -96,7 +96,7 @@ class LaneCounters:
     def _count_latency(
         self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, excused: ExcusedLane | None
     ) -> float | None:
-        """Count latencies and return their mean over the counted records; None if there are none."""
+        """Count latencies, and return the mean over the counted records; None if no record counts."""
         summed = known = 0
         since_ms, until_ms = appended = outgoing.appended
         for stamp_ms, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
@@ -129,7 +129,7 @@ class LaneCounters:
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the sums of another instance."""
+        """Add the sums of other counters."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

@@ -17,10 +17,10 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     `spread`: variation of sizes, see `spread_of`.
 
     A broker truncates its response at the requested size; a truncated batch is useless and is sent again. So
-    the request leaves room for a larger batch than the recent ones, according to the variation; unused room
-    is filled with part of the next batch. The number of batches is rounded to the nearest: if it is too high,
-    responses fill up before they reach every partition, while a produce request takes one batch per
-    partition.
+    the request leaves room for a larger batch than the recent batches, depending on the variation. Unused
+    room is filled with a part of the next batch. The number of batches is rounded to the nearest integer. If
+    it is too high, responses are full before they contain every partition, although a produce request takes
+    one batch per partition.
     """
     allowed = min(share, most)
     if not batch:
@@ -41,14 +41,14 @@ def spread_of(spread: int, expected: int, size: int) -> int:
 _DEVIATIONS: Final = 4
 """Factor of RFC 6298."""
 _MOST_ROOM: Final = 16
-"""Maximum room, as the divisor of the batch size."""
+"""Divisor of the batch size that gives the maximum extra room."""
 
 
 class TokenBucket:
-    """A quota in bytes per second that allows bursts of one second and a debt of one take.
+    """A quota in bytes per second that allows bursts of one second.
 
-    A take may exceed the balance (a batch is never split for a quota); the debt is paid before the next one.
-    `owner`: owner of the quota. `for_catching_up`: up-to-date lanes are exempt.
+    A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Change the quota. The saved balance is limited to the new quota."""
+        """Change the quota. The balance is limited to one second of the new quota."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)
@@ -92,7 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Tracks the total time for which something is held back. Future time counts once it has passed."""
+    """Measures the total time of delays. Time in the future counts once it has passed."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -102,12 +102,12 @@ class HeldTime:
         self._passed = 0.0
 
     def hold(self, now: float, until: float) -> None:
-        """Hold back from `now` until at least `until`, in monotonic seconds."""
+        """Record a delay from `now` until at least `until` (monotonic seconds)."""
         self._pass(now)
         self._from, self._until = now, max(self._until, until)
 
     def take(self, now: float) -> float:
-        """Return the seconds held back since the last call."""
+        """Return the seconds of delay since the last call."""
         self._pass(now)
         passed, self._passed = self._passed, 0.0
         return passed
@@ -120,35 +120,35 @@ class HeldTime:
 
 
 _LEASE_SECONDS: Final = 300.0
-"""Time to read from a preferred replica before asking the leader again, as in Kafka's consumer
+"""Time to read from a preferred replica before reading from the leader again, as in Kafka's consumer
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
-"""Time to read from the leader after a replica has failed. A leader keeps naming a dead replica until the
-controller has noticed, so requests omit our rack meanwhile, and the leader returns the records itself."""
+"""Time to read from the leader after a replica has failed. A leader may redirect to a dead replica until the
+controller has noticed. So requests omit the client's rack, and the leader itself returns the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """A broker to read from until a time in monotonic seconds, instead of asking the leader for one.
+    """The broker to read from until a time in monotonic seconds.
 
-    `broker` None means the leader, in requests without our rack.
+    `broker` None means the leader, with requests that omit the client's rack to prevent a redirect.
     """
 
     broker: int | None
     until: float
 
     def is_usable(self, leader: int, brokers: Container[int], now: float) -> bool:
-        """Return whether it is still valid to read from this broker."""
+        """Return whether the lane may still read from this broker."""
         if now >= self.until:
             return False
         return self.broker is None or (self.broker != leader and self.broker in brokers)
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """Return the broker to read from after a response that only names a preferred replica.
+    """Return the broker to read from after a response that redirects to a preferred replica.
 
-    `present`: the replica that returned it, None for the leader. Reads from the leader if a replica names
-    another one, or if the name is not in the metadata, which could both loop.
+    `present`: the replica that sent the response, None for the leader. To prevent loops, the result is the
+    leader if a replica redirects to another replica, or if the metadata does not contain the broker.
     """
     if present is not None or broker == leader or broker not in brokers:
         return avoided(now)

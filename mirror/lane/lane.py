@@ -1,4 +1,4 @@
-"""The copying of one partition: items in progress, their order, and the state that is certain.
+"""The copying of one partition: its items in progress, their order, and its confirmed state.
 
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
 
@@ -38,17 +38,17 @@ from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.fetch import FetchPosition
 
 MOST_IN_FLIGHT: Final = 5
-"""Brokers remember the last five batches of a producer; more in flight could not be deduplicated."""
+"""Maximum number of batches in flight. Brokers deduplicate only the last five batches of a producer."""
 _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
 
 
 class Lane:
     """State of one partition. No I/O; driven by `mirror.replication`.
 
-    Only `LaneRunner` writes `lifecycle`; its `turn` is the generation of the lane: work begun in an earlier
-    one is void. `target`: destination partition. `found`: stored progress that has been read but not compared
-    with the clusters yet. `dirty`: the progress has changed since it was stored. `size_cap`: batch size limit
-    learned from rejections despite the topic's settings.
+    Only `LaneRunner` writes `lifecycle`. `turn` of the lifecycle is the generation of the lane: results of
+    steps that began in an earlier generation are ignored. `target`: destination partition. `found`: stored
+    progress that was read, but not compared with the clusters yet. `dirty`: the progress has changed since it
+    was stored. `size_cap`: batch size limit learned from rejections despite the topic's settings.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Lane:
 
     @property
     def checkpoint(self) -> int:
-        """Source offset that is safe to resume from."""
+        """Source offset from which copying can resume without loss."""
         return self.progress.ledger.next
 
     @property
@@ -101,7 +101,7 @@ class Lane:
 
     @property
     def intent(self) -> Intent | None:
-        """Pending transition."""
+        """Pending transition of the lifecycle."""
         return self.lifecycle.intent
 
     @property
@@ -111,7 +111,7 @@ class Lane:
 
     @property
     def turn(self) -> int:
-        """Generation."""
+        """Generation of the lane."""
         return self.lifecycle.turn
 
     @property
@@ -121,7 +121,7 @@ class Lane:
 
     @property
     def may_read(self) -> bool:
-        """Return whether the lane is copying with no pending intent."""
+        """Return whether the lane is copying and has no pending intent."""
         return self.state is LaneState.COPYING and self.intent is None
 
     @property
@@ -153,7 +153,7 @@ class Lane:
 
     @property
     def in_hand(self) -> InHand:
-        """State of the held batches, which decides whether the intent can be carried out."""
+        """State of the lane's items, which determines whether the intent can be carried out."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -181,7 +181,7 @@ class Lane:
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
 
     def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
-        """Update the end offsets of the source from a response."""
+        """Update the end offsets of the source log from a response."""
         read = self.read
         if read.high_watermark >= 0 and read.position >= read.readable_end:
             read.caught_up_ms = now_ms  # no record beyond our position was known until now
@@ -191,8 +191,7 @@ class Lane:
         read.high_watermark, read.stable_offset = high_watermark, stable_offset
 
     def hear_end(self, end: int, now_ms: int, now: float, requested_at: float) -> None:
-        """Record the end offset for a lane that is not fetching, requested at `requested_at` and received at
-        `now` (monotonic seconds)."""
+        """Record the end offset of a lane that is not fetching. `requested_at`, `now`: monotonic seconds."""
         read = self.read
         self.note_end(max(read.high_watermark, end), end, now_ms)
         read.answered_at = now
@@ -200,12 +199,12 @@ class Lane:
             read.times.record_end(end, requested_at, now, now_ms, self.checkpoint)
 
     def _end_excuse(self) -> None:
-        """End the exclusion once every record that existed when the lane caught up is delivered."""
+        """End the lane's excuse once every record is delivered that existed when the lane caught up."""
         if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
             self.read.excused, self.progress.caught_up = None, excused.excuse.name
 
     def load(self, stored: LaneProgress | None) -> None:
-        """Restore the lane from stored progress, or start without any."""
+        """Restore the lane from stored progress, or start without progress if there is none."""
         self.contents = Contents.LOADED
         if stored is None:
             self.progress.clean = True
@@ -231,17 +230,17 @@ class Lane:
         return self.progress.to_store(clean, pause, self.spec.destination_topic)
 
     def begin(self, position: int) -> None:
-        """Start a ledger and a map at this source offset; earlier offsets are not covered."""
+        """Start a new ledger and offset map at this source offset. They do not cover earlier offsets."""
         self.progress.ledger = Ledger(position)
         self.progress.offset_map = OffsetMap()
         self.read.position = position
         self.dirty = True
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
-        """Continue at a position that may be behind, as the source is another log or has diverged.
+        """Continue at a position, perhaps an earlier one, as the source log was replaced or has diverged.
 
-        Starts a new ledger; keeps the map before `position` if it is the `same_log`. `leader_epoch`: of
-        the record before `position`, -1 if unknown.
+        Starts a new ledger; with `same_log`, keeps the map before it. `leader_epoch`: of the record before
+        `position`, -1 if unknown.
         """
         self.drop()
         read, progress = self.read, self.progress
@@ -255,14 +254,15 @@ class Lane:
     def begin_target(self, sentence: str) -> None:
         """Start over in a new destination log that has no mirrored records.
 
-        A former owner may have written to it without storing progress. The log knows no producer yet, so it
-        accepts any first sequence: a second batch could overtake a rejected first one.
+        The log has no state of the lane's producer, so it would accept former owners, too, and any first
+        sequence: the lane takes its id again, with a fence in the new log.
         """
-        self.ownership.is_established = False
+        if self.ownership.identity is not None:
+            self.disown()
         self.progress.begin_target(sentence)
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Take the items of a router that started at our position. `began_at`: start of their reception."""
+        """Accept the items of a router that started at our position. `began_at`: arrival of their data."""
         read, queue, source = self.read, self.queue, self.progress.source
         read.position = router.position
         if 0 <= router.leader_epoch != source.leader_epoch:
@@ -285,13 +285,13 @@ class Lane:
         self._pass_over()
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order from the checkpoint on."""
+        """Account for records found at the destination, in source order, starting at the checkpoint."""
         self.progress.find(found, target_next)
         self.read.position = self.checkpoint
         self.dirty = True
 
     def next_to_send(self, most: int = MOST_IN_FLIGHT) -> OutBatch | None:
-        """Return the next batch, stamped with our identity, or None. A resent batch is unchanged."""
+        """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged."""
         queue, identity = self.queue, self.ownership.identity
         if identity is None or not self.has_room(most):
             return None
@@ -333,14 +333,14 @@ class Lane:
         self._end_excuse()
 
     def requeue(self) -> None:
-        """Move unacknowledged batches back to the queue, in order. Requires that none is outstanding."""
+        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
         self.queue.requeue()
         self._pass_over()
 
     def drop(self) -> None:
-        """Drop all items and return to the checkpoint. Requires that none is outstanding.
+        """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
 
-        Sequences continue at the first dropped batch; if one may be stored, a new identity is required.
+        Sequences continue at the first dropped batch. If it may be stored, a new identity is required.
         """
         assert self.queue.in_flight == 0, "the destination may still read from these buffers"
         queue = self.queue
@@ -362,7 +362,7 @@ class Lane:
             self.read.position = first.first_offset
 
     def free_all(self) -> None:
-        """Drop all held batches, for a lane that failed unexpectedly and is loaded again.
+        """Drop all batches of a lane that failed unexpectedly and will be loaded again.
 
         Buffers of requests in flight are released with their responses.
         """
@@ -374,7 +374,7 @@ class Lane:
                 item.forget()
 
     def identify(self, identity: ProducerStamp) -> None:
-        """Set a new identity; sequences start at 0, and queued batches are stamped again."""
+        """Set a new producer identity. Sequences start at 0, and queued batches get the new identity."""
         ownership, progress = self.ownership, self.progress
         ownership.identity = identity
         owner = identity.producer_id, identity.epoch
@@ -392,7 +392,7 @@ class Lane:
         self.ownership.needs_fence = True
 
     def lay_down(self) -> ProducerStamp | None:
-        """Stop writing under the current identity and return it; drop the progress of an open transaction."""
+        """Stop writing under the current producer identity; return it. Drop progress in a transaction."""
         if self.ownership.is_in_transaction and not self.is_broken:
             self.contents = Contents.UNREAD
         return self.ownership.lay_down(self.progress.version)

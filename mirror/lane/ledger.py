@@ -1,13 +1,14 @@
 """The ledger of a lane: the class of every source offset.
 
-Invariant: the counts of all classes add up to `next - start`; with batches in flight, to the range consumed.
-An offset is entered once, in order, when its class is certain. No class is the remainder of a range:
-COMPACTED requires the hole observed between two records or batches.
+Invariant: the counts of all classes add up to `next - start`; together with the batches in flight, to the
+range of offsets read. An offset is entered once, in order, when its class is certain. No offset gets a class
+merely because it remains in a range: COMPACTED requires a hole that was observed between two records or
+batches.
 
-Together with the offset map, a ledger shows which records were skipped on purpose. Of the offsets it covers,
-those in the map are at the destination. Any other record that the source still has is missing, whatever its
-class in the ledger, unless it lies in a range with filtered or dead-lettered records: these ranges are stored
-with the ledger.
+Together with the offset map, a ledger shows which records were skipped on purpose. Of the offsets that the
+ledger covers, those in the map are at the destination. Any other record that the source still has is missing,
+whatever its class, unless it is in a range with filtered or dead-lettered records; the ledger stores these
+ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
-"""Maximum number of stored ranges of skipped records; beyond it, neighbours are joined."""
+"""Maximum number of stored ranges of skipped records; if there are more, neighbouring ranges are joined."""
 
 
 class OffsetClass(IntEnum):
@@ -54,8 +55,8 @@ class Unaccounted(Exception):
 class SkippedOffsets:
     """Source offsets [first, next) that are not sent, and their class.
 
-    Final once all offsets before them are classified. COMPACTED requires the hole; raises Unaccounted without
-    it.
+    The class is final once all earlier offsets have a class. Raises Unaccounted for COMPACTED without the
+    observed hole.
     """
 
     __slots__ = ("first", "next", "offset_class")
@@ -104,7 +105,7 @@ class Ledger:
     def __init__(self, start: int) -> None:
         self.start = start
         self.next = start
-        """The checkpoint: every offset below is accounted for."""
+        """The checkpoint: every lower offset has a class."""
         self.counts = [0] * len(OffsetClass)
         self.left_out: list[LeftOutStretch] = []
         """Ranges with filtered or dead-lettered records, in order."""
@@ -112,19 +113,19 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Account for the next `count` offsets. Raises Unaccounted for COMPACTED: see `pass_over`."""
+        """Account for the next `count` offsets. Raises Unaccounted for COMPACTED; see `pass_over`."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted unless they are the next ones."""
+        """Account for offsets that are not sent. Raises Unaccounted if they do not follow the last offset."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Account for the offsets of mirrored records and the skipped ones between them, in order.
+        """Account for the offsets of mirrored records and for the skipped offsets between them, in order.
 
         Raises Unaccounted if there is a gap.
         """
@@ -152,7 +153,7 @@ class Ledger:
             self.left_out = _joined(self.left_out, self._grain)
 
     def prune(self, below: int) -> None:
-        """Drop ranges that have expired at the source, below its log start."""
+        """Drop ranges below the log start of the source, where all records have expired."""
         if self.left_out and self.left_out[0].next <= below:
             self.left_out = [stretch for stretch in self.left_out if stretch.next > below]
 
@@ -162,7 +163,7 @@ class Ledger:
 
     @property
     def is_balanced(self) -> bool:
-        """True if the invariant holds."""
+        """True if the counts of all classes add up to `next - start`."""
         return sum(self.counts) == self.next - self.start
 
     def by_class(self) -> dict[str, int]:
@@ -183,7 +184,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], next_offset: int) -> Ledger:
-        """Restore a ledger from its stored form. Raises CorruptData if it does not add up."""
+        """Restore a ledger from its stored form. Raises CorruptData if the counts do not add up."""
         ledger = cls(int(document["start"]))
         for name, count in document["counts"].items():
             ledger.counts[OffsetClass[name.upper()]] = int(count)
@@ -214,9 +215,9 @@ def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStre
 
 
 class Uncopied(NamedTuple):
-    """Source records that the checkpoints know are not at the destination.
+    """Number of source records that are not at the destination according to the checkpoints.
 
-    `left_out`: skipped on purpose; `missing`: all others.
+    `left_out`: records skipped on purpose; `missing`: all other records.
     """
 
     left_out: int = 0
@@ -224,11 +225,11 @@ class Uncopied(NamedTuple):
 
 
 class LeftOut:
-    """Distinguishes records that were skipped on purpose from missing ones.
+    """Distinguishes records that were skipped on purpose from missing records.
 
     `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
-    In joined ranges they are indistinguishable from skipped records, so up to that many count as missing
-    there. It is 0 for a map whose first runs were pruned.
+    In joined ranges, these cannot be distinguished from skipped records, so up to `forgotten` skipped records
+    count as missing there. It is 0 for a map whose first runs were pruned.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")
@@ -272,7 +273,7 @@ class UncopiedTally:
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:
-        """Return the number of records skipped on purpose and of missing ones."""
+        """Return the number of records skipped on purpose, and the number of missing records."""
         known = self._left_out
         whole = joined = most = 0
         for index, count in self._found.items():

@@ -68,11 +68,11 @@ class ProbeRule:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Reason for which a lane waits. Times in epoch ms.
+    """Pause of a lane, and its reason. Times are in epoch ms.
 
-    `lasting`: no probe; an operator or a new owner has to act. `failed_ms`: time of the latest failure. It
-    and the `cause` are not stored: for a stored pause, `failed_ms` is 0, and this process has not reported
-    it.
+    `lasting`: the lane is not retried; an operator or a new owner must act. `failed_ms`: time of the latest
+    failure. `failed_ms` and `cause` are not stored. A pause that was restored from storage has `failed_ms` 0,
+    and this process has not reported it yet.
     """
 
     reason: str
@@ -84,7 +84,7 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether to retry after an outage since `since_ms`, which may have caused the failure."""
+        """Return whether an outage that began at `since_ms` and has ended may have caused the failure."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
@@ -98,7 +98,7 @@ class Pause:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], now_ms: int) -> Pause:
-        """Restore a pause from its stored form, with a probe due now, as after any restart."""
+        """Restore a pause from its stored form. The next attempt is due at once, as after any restart."""
         return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), now_ms)
 
 
@@ -112,9 +112,9 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause after a failure. `former`: the pause whose probe has just failed, if any. Failures
-    that do not count, those of an unavailable cluster, neither increase later delays nor replace the reason
-    of one that counted."""
+    """Return the pause after a failure. `former`: the pause whose retry has just failed, if any. `counts` is
+    False for failures of an unavailable cluster: these neither increase later delays nor replace the reason
+    of a failure that counts."""
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
     if former and former.attempt and not (counts or lasting):
@@ -144,10 +144,10 @@ class Intent(StrEnum):
     PAUSE_WHEN_DRAINED = "pause when drained"
     """The source has a problem after the items read so far."""
     PAUSE = "pause"
-    """The destination rejects an item."""
+    """The destination has rejected an item."""
     RESTART = "restart"
     FINISH = "finish"
-    """Everything was read. A rejection by the destination may still pause or restart the lane."""
+    """All records were read. A rejection by the destination may still pause or restart the lane."""
     STOP = "stop"
     """A stop was requested: the lane ends at its current position."""
 
@@ -156,31 +156,31 @@ class EventKind(StrEnum):
     """Events of a lane."""
 
     RESTORED = "restored"
-    """A pause was stored with its progress."""
+    """The lane's stored progress contains a pause."""
     DISPLACED = "displaced"
-    """Its stored progress is of another destination."""
+    """The lane's stored progress belongs to another destination."""
     POSITIONED = "positioned"
-    """Everything needed for copying is known."""
+    """The lane has everything that it needs for copying."""
     HEADWAY = "headway"
     READ_ALL = "read all"
     COMPARING = "comparing"
     COMPARED = "compared"
     FAILED = "failed"
-    """It cannot continue with its items."""
+    """The lane cannot send its items."""
     FAILED_AHEAD = "failed ahead"
-    """It cannot continue after its items."""
+    """The lane can send its items, but cannot continue after them."""
     INVALIDATED = "invalidated"
-    """It has to start again from its checkpoint."""
+    """The lane must start again from its checkpoint."""
     STOP_ASKED = "stop asked"
     SETTLING = "settling"
     GAVE_UP = "gave up"
-    """It has to stop, and its items cannot be sent. No batch is outstanding."""
+    """The lane must stop, and its items cannot be sent. No batch is outstanding."""
     BROKE = "broke"
-    """The steps of pausing it have failed."""
+    """Pausing the lane has failed."""
     DUE = "due"
-    """It is time to retry."""
+    """The retry of a paused lane is due."""
     STORED = "stored"
-    """Its last checkpoint is durable, or cannot be stored."""
+    """The lane's last checkpoint is durable, or cannot be stored."""
 
 
 class LaneAction(StrEnum):
@@ -189,11 +189,11 @@ class LaneAction(StrEnum):
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
     SHED = "shed"
-    """Drop unsent items."""
+    """Drop the unsent items of the lane."""
     LET_GO = "let go"
     """Drop all items and return to the checkpoint."""
     FREE = "free"
-    """Free all items, ignoring errors; progress will be loaded again."""
+    """Free all items and ignore errors, because the progress will be loaded again."""
     SETTLE = "settle"
     """Inspect the items and report SETTLING."""
     COMMIT = "commit"
@@ -202,7 +202,7 @@ class LaneAction(StrEnum):
     """Find the position to copy from."""
     READ_ON = "read on"
     PROBE = "probe"
-    """Report DUE at the time of the pause's next probe."""
+    """Report DUE when the next attempt of the pause is due."""
     AWAIT_CHECKPOINT = "await checkpoint"
     """Report STORED when the checkpoint is durable."""
     MARK_DIRTY = "mark dirty"
@@ -212,10 +212,10 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """Items of a lane that are not yet at the destination.
+    """State of a lane's items that are not yet at the destination.
 
-    `outstanding`: some are sent without a response. `refused`: the destination rejects some. `uncommitted`:
-    in an open transaction. `lost`: they can only be dropped.
+    `outstanding`: some items are sent and have no response. `refused`: the destination has rejected some
+    items. `uncommitted`: the items belong to an open transaction. `lost`: the items can only be dropped.
     """
 
     outstanding: bool = False
@@ -226,10 +226,10 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """An event.
+    """An event of a lane.
 
-    `pause`: with RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: with SETTLING. `generation`: that of
-    the lane when the operation behind the event began; None if the event always counts.
+    `pause`: set for RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: set for SETTLING. `generation`:
+    generation of the lane when the operation behind the event began; None if the event is never outdated.
     """
 
     kind: EventKind
@@ -260,12 +260,12 @@ _A = LaneAction
 _K = EventKind
 NOTHING: Final[Actions] = ()
 ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINTING})
-"""States that are neither starting nor at rest."""
+"""States of lanes that have started and neither paused nor stopped."""
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
 """States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""Intents that end with a comparison, after which there are no items: reading starts again."""
+"""Intents that a comparison with the destination cancels: it leaves no items, so reading starts again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
@@ -327,7 +327,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Pause with the reason of the lasting pause, whatever else happens."""
+    """Pause with the reason of the lasting pause, regardless of the event."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 

@@ -1,13 +1,13 @@
 """Memory of a worker: one byte budget, and the receive buffers.
 
-A batch is sent from the buffer it was received in, so a buffer is in use until the last of its batches is
-acknowledged or dropped. A response is received if there is room for it and, if the batches of the last
-response were rebuilt, for rebuilt ones too. All source clusters share the budget: one that uses less than its
-share always has room, so no source can take the memory of another. Invariant: buffers and rebuilt batches
-never exceed twice the budget by more than one response per cluster (a single batch may be larger than any
-limit); with one cluster, they never exceed the budget itself by more than that.
+A batch is sent from the buffer in which it was received, so a buffer is in use until the last of its batches
+is acknowledged or dropped. A response is received if there is room for it. If the batches of the last
+response were rebuilt, there must also be room for rebuilt batches. All source clusters share the budget. A
+cluster that uses less than its share always has room, so no source can take the memory of another. Invariant:
+buffers and rebuilt batches never exceed twice the budget by more than one response per cluster (a single
+batch may be larger than any limit). With one cluster, they never exceed the budget by more than one response.
 
-The full size is reserved when a response is announced; memory is used as its bytes arrive, because the pages
+The full size is reserved when a response is announced. Memory is used as the bytes arrive, because the pages
 of a buffer are allocated on the first write.
 """
 
@@ -19,13 +19,13 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 _SMALL: Final = 64 * 1024
-"""Responses up to this size get their own buffer; larger ones use a pooled one."""
+"""Responses up to this size get their own buffer; larger responses use a pooled buffer."""
 
 
 class ByteBudget:
-    """A limit on bytes in use. Taking never fails; check `has_room` or `free` first.
+    """A limit on bytes in use. `take` never fails, so callers check `has_room` or `free` first.
 
-    `whole`: the budget of which this one is a part.
+    `whole`: the budget of which this budget is a part.
     """
 
     __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
@@ -35,14 +35,14 @@ class ByteBudget:
         self.whole = whole
         self.used = 0
         self.is_wanted = False
-        """True if a response is waiting for room in it."""
+        """True if a response is waiting for room in this budget."""
         self.on_room: Callable[[], None] | None = None
         """Called after bytes are returned."""
         self._parts: list[ByteBudget] = []
         self._next = 0
 
     def part(self) -> ByteBudget:
-        """Add and return the budget of another cluster that shares this one."""
+        """Add and return the budget of another cluster that shares this budget."""
         part = ByteBudget(self.limit, self)
         self._parts.append(part)
         return part
@@ -81,7 +81,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Offer the room to waiting parts, starting with another one each time."""
+        """Offer the free room to waiting parts, starting with a different part each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)
@@ -124,10 +124,10 @@ class ReceiveBuffer:
     def __init__(self, buffer: bytearray | mmap, pool: BufferPool | None) -> None:
         self.buffer = buffer
         self.began_at = 0.0
-        """Time at which its contents began to arrive, in monotonic seconds."""
+        """Time at which the buffer's contents began to arrive, in monotonic seconds."""
         self.holders = 1
         self.made_bytes = 0
-        """Total size of the batches rebuilt from its contents."""
+        """Total size of the batches rebuilt from the buffer's contents."""
         self._pool = pool
 
     def retain(self) -> None:
@@ -135,7 +135,7 @@ class ReceiveBuffer:
         self.holders += 1
 
     def release(self) -> None:
-        """Remove a reference; the last one returns the buffer."""
+        """Remove a reference. Removing the last reference returns the buffer."""
         self.holders -= 1
         if self.holders == 0 and self._pool is not None:
             self._pool.take_back(self)
@@ -143,7 +143,7 @@ class ReceiveBuffer:
 
 
 class BufferPool:
-    """Buffers for the large responses of one cluster. `budget`: its part of the memory."""
+    """Buffers for the large responses of one cluster. `budget`: the cluster's part of the memory."""
 
     def __init__(self, size: int, budget: ByteBudget, stock: BufferStock | None = None) -> None:
         self._size = size
@@ -151,14 +151,14 @@ class BufferPool:
         self._stock = stock or BufferStock(size, budget.limit)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._made_bytes = 0
-        """Expected size of the batches rebuilt from the next response: that of the last one."""
+        """Size of the batches rebuilt from the last response; the estimate for the next response."""
         budget.on_room = self._serve
 
     def slab(self, size: int) -> ReceiveBuffer | None:
         """Return a buffer of at least `size` bytes within the budget; None if there is no room now.
 
-        Always succeeds for small sizes, and for any size while the cluster uses no other buffer, so that a
-        buffer in use never waits for a response that waits for it.
+        Always succeeds for small sizes, and for any size while the cluster uses no other buffer, which
+        prevents deadlocks.
         """
         if size <= _SMALL:
             return ReceiveBuffer(bytearray(size), None)
@@ -169,12 +169,12 @@ class BufferPool:
         return ReceiveBuffer(buffer, self)
 
     def when_free(self, size: int, callback: Callable[[], None]) -> None:
-        """Call back once there may be room for that size; first come, first served."""
+        """Call `callback` once there may be room for that size. Callers are served in order."""
         self._waiting.append((size, callback))
         self._budget.is_wanted = True
 
     def take_back(self, slab: ReceiveBuffer) -> None:
-        """Return a buffer to the budget; called by a slab without references."""
+        """Return a buffer to the budget; called by a `ReceiveBuffer` after its last reference was removed."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

@@ -1,8 +1,8 @@
 """The offset map of a lane: exact translation between source and destination offsets.
 
 A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
-gaps needs one run of any length; a gap on either side (transaction markers, compaction, filtered records)
-starts another one. Both offsets increase from run to run, so a lookup is a binary search.
+gaps needs only one run. A gap on either side (transaction markers, compaction, filtered records) starts a new
+run. Both offsets increase from run to run, so a lookup is a binary search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHUNK: Final = 256
 
 
 class MapRun(NamedTuple):
-    """A run of `length` records from `source` and `target` on."""
+    """A run of `length` records, starting at the offsets `source` and `target` of the two clusters."""
 
     source: int
     target: int
@@ -31,22 +31,22 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record: position of the next one. No record is skipped or repeated."""
+    """The offset has no record; the result is the position of the next. No record is skipped or repeated."""
     END = "end"
-    """After the mirrored records: their end, never ahead."""
+    """The offset is after the mirrored records; the result is the end of the mirrored records."""
     BEFORE = "before"
-    """Before the map: its start."""
+    """The offset is before the map; the result is the start of the map."""
 
 
 class Translation(NamedTuple):
-    """An offset on the other side."""
+    """An offset translated to the other cluster."""
 
     offset: int
     precision: Precision
 
 
 class OffsetMap:
-    """Runs in order. `sealed` runs are stored for good; see `unsealed`."""
+    """Offset map: runs in order. Runs before number `sealed` are stored for good; see `unsealed`."""
 
     __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
 
@@ -71,7 +71,7 @@ class OffsetMap:
 
     @property
     def target_end(self) -> int | None:
-        """Destination offset after the last mirrored record; None if there is none."""
+        """Destination offset after the last mirrored record; None if no record was mirrored."""
         return self._targets[-1] + self._counts[-1] if self._sources else None
 
     def add(self, source: int, target: int, count: int) -> None:
@@ -106,7 +106,7 @@ class OffsetMap:
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset after the last record before a destination offset, or None."""
+        """Return the source offset after the last record mirrored below a destination offset, or None."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
@@ -121,7 +121,7 @@ class OffsetMap:
         return found
 
     def rewind(self, source: int) -> None:
-        """Remove everything from `source` on: it will be mirrored again, to other offsets."""
+        """Remove all records from the source offset on, because they will be mirrored again."""
         while self._sources and self._sources[-1] >= source:
             self._drop_last()
         if self._sources:
@@ -130,7 +130,7 @@ class OffsetMap:
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def forget_targets(self, target: int) -> None:
-        """Remove all records that were at the destination from `target` on and no longer exist there."""
+        """Remove all records from the destination offset on, because the destination has lost them."""
         while self._targets and self._targets[-1] + self._counts[-1] > target:
             kept = target - self._targets[-1]
             if kept > 0:
@@ -152,7 +152,8 @@ class OffsetMap:
             self.sealed = max(self.sealed, self._first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """Return (full chunks to store now, by number; the remaining runs, which may still change).
+        """Return the full chunks to store now, with their numbers, and the remaining runs, which may still
+        change.
 
         The last run may still grow, so it is never in a full chunk.
         """

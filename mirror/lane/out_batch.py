@@ -20,7 +20,7 @@ class Path(IntEnum):
     """Processing path of a batch."""
 
     PASSTHROUGH = 0
-    """Unchanged from the source, except for our producer identity."""
+    """Unchanged from the source, except for the producer identity."""
     REFRAMED = 1
     """Decompressed, renumbered or merged, and compressed; keys and values unchanged."""
     RECORDS = 2
@@ -30,10 +30,10 @@ class Path(IntEnum):
 class OutBatch:
     """One batch to send.
 
-    It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` contain its records,
-    in order; `passed` classifies all other offsets. `target`: its destination offset, once
-    acknowledged. Times are monotonic seconds; it was received between `began_at` and `fetched_at`.
-    `appended`: when its records were appended to the source log.
+    It accounts for the source offsets from `first_offset` to before `next_offset`: `runs` are the offsets of
+    its records, in order; `passed` has the class of all other offsets. `target`: destination offset, once
+    acknowledged. The batch was received between `began_at` and `fetched_at` (monotonic seconds). `appended`:
+    bounds of the time at which its records were appended to the source log.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class OutBatch:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.by_source: tuple[tuple[int, int], ...] = ()
-        """Newest timestamp and record count of each source batch; empty if there is only one."""
+        """Newest timestamp and record count of each source batch; empty if there is only one source batch."""
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)
@@ -90,23 +90,23 @@ class OutBatch:
         self.sent_at = 0.0
         self.sequence = -1
         self.is_small = False
-        """Made of batches small enough to be merged with following ones in the same response."""
+        """True if the source batches are small enough to merge with following ones of the same response."""
         self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
         self.maybe_stored = False
-        """A response was lost: the destination may have stored the batch."""
+        """True if a response was lost, so the destination may have stored the batch."""
         self.target = -1
         self.slab: ReceiveBuffer | None = None
         self.budget: ByteBudget | None = None
 
     @property
     def is_compressed(self) -> bool:
-        """True if its records are compressed."""
+        """True if the records are compressed."""
         return bool(self.attributes & CODEC_MASK)
 
     def hold(self, slab: ReceiveBuffer) -> None:
-        """Reference the slab that contains the batch."""
+        """Add a reference to the buffer that contains the batch."""
         slab.retain()
         self.slab = slab
 
@@ -116,7 +116,7 @@ class OutBatch:
         self.budget = budget
 
     def detach(self, budget: ByteBudget) -> None:
-        """Copy the batch out of its slab, for which others are waiting."""
+        """Copy the batch out of its receive buffer, because responses wait for that memory."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             self.batch = memoryview(bytearray(self.batch))
@@ -124,7 +124,7 @@ class OutBatch:
             slab.release()
 
     def forget(self) -> None:
-        """Ignore the response; frees the batch now, or when the response arrives if it is outstanding."""
+        """Ignore the response to the batch. Frees the batch now, or after an outstanding response."""
         if self.outstanding:
             self.outstanding = False
         else:
@@ -147,7 +147,8 @@ Item = OutBatch | SkippedOffsets
 
 
 class FoundRecords(NamedTuple):
-    """A run of `length` records that a comparison found at the destination, from `source` and `target` on."""
+    """A run of `length` records that a comparison found at the destination. `source` and `target` are its
+    first offsets at the source and the destination."""
 
     source: int
     target: int
@@ -158,7 +159,7 @@ class FoundRecords(NamedTuple):
 class RejectedBatch:
     """The first batch that the destination rejected, with its response.
 
-    Nothing more is sent until every outstanding batch has a response; then the lane decides how to
+    The lane sends no further batch until every outstanding batch has a response, and then decides how to
     continue.
     """
 

@@ -1,8 +1,9 @@
 """Stored state of a lane: the records of the progress topic. Pure codec.
 
-A lane has one main record, key `group/topic/partition`, and for long offset maps chunks of 256 runs under
-`group/topic/partition/map/<number>`. All values are JSON; readers ignore unknown fields. A chunk is written
-in the same batch as the main record that refers to it, so they are always consistent.
+A lane has one main record with the key `group/topic/partition`. A long offset map is stored in further
+records ("chunks") of 256 runs, with the keys `group/topic/partition/map/<number>`. All values are JSON;
+readers ignore unknown fields. A chunk is in the same batch as the main record that refers to it, so both are
+consistent.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GREATEST: Final = 2**63 - 1
 _TOPIC_ID_BYTES: Final = 16
 
 Owner = tuple[int, int]
-"""(producer id, epoch)."""
+"""Producer id and epoch of an owner."""
 Version = tuple[str, int, int]
 """Identity of a stored record of a lane: (engine that wrote it, epoch ms, next offset). The engine is empty
 in records of versions that did not store it."""
@@ -35,7 +36,7 @@ class Contents(IntEnum):
     """Validity of a lane's progress in memory."""
 
     UNREAD = 0
-    """Stored progress has to be read first."""
+    """The stored progress must be read first."""
     LOADED = 1
     BROKEN = 2
     """A step failed halfway, so the progress is invalid and must not be stored."""
@@ -43,11 +44,8 @@ class Contents(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Identity of the source log that was copied.
-
-    Topic id (empty if the cluster has none), leader epoch of the last record taken (-1 if unknown), and
-    cluster id (empty if unknown).
-    """
+    """Identity of the source log that was copied: topic id (empty if the cluster has no topic ids), leader
+    epoch of the last record read (-1 if unknown), and cluster id (empty if unknown)."""
 
     topic_id: bytes = b""
     leader_epoch: int = -1
@@ -59,14 +57,14 @@ class LaneProgress:
     """The state to resume from.
 
     `target_id`, `target_topic`: id and name of the destination topic; `target_cluster`: id of its cluster;
-    `target_next`: next destination offset of the lane. `restart_ms`: the datastream's last restart that this
-    state belongs to, 0 for none. `clean`: the lane was drained and nothing has been written since. `life`:
-    number of source topics with the name. `gaps`: sentences about losses, newest last; `target_loss`: the one
-    about the destination after which the lane has not continued. `owner`: last producer id and epoch of the
-    lane, None if it never wrote. `version`: identity of the stored record, None if it was not
-    loaded. `caught_up`: name of the last excuse that ended by catching up, 0 for none. `owned_from`:
-    destination offset from which all records of the map were written by `owner`, None if unknown, as with
-    transactions.
+    `target_next`: next destination offset of the lane. `restart_ms`: time of the datastream's restart before
+    this progress, 0 if there was none. `clean`: the lane was drained, and has written nothing since. `life`:
+    counts how often the source log was replaced or has diverged. `gaps`: sentences about losses, newest last;
+    `target_loss`: the sentence about a loss at the destination after which the lane has not continued.
+    `owner`: last producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored
+    record, None if it was not loaded. `caught_up`: name of the last excuse that ended by catching up, 0 for
+    none. `owned_from`: destination offset from which all records of the map were written by `owner`, None if
+    unknown, as with transactions.
     """
 
     ledger: Ledger
@@ -89,16 +87,16 @@ class LaneProgress:
 
     @property
     def next_offset(self) -> int:
-        """The checkpoint."""
+        """The checkpoint: source offset from which to resume."""
         return self.ledger.next
 
     @property
     def target_end(self) -> int:
-        """Offset that the end of the destination log must have reached, unless records were lost."""
+        """Minimum end offset of the destination log. A lower end shows that records were lost."""
         return max(self.offset_map.target_end or 0, self.target_next or 0)
 
     def begin_elsewhere(self) -> None:
-        """Reset all but the producer id's owner, as this state is of another destination."""
+        """Reset everything except `owner`, because the progress belongs to another destination."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
@@ -106,7 +104,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`; keep the map before it, and the source, if it is the same log."""
+        """Start a new ledger at `position`. With `same_log`, keep the source and the map before it."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -126,12 +124,12 @@ class LaneProgress:
             self.target_next = 0
 
     def pass_marker(self) -> None:
-        """Account for the marker of our own transaction after the mirrored records."""
+        """Account for the marker that the lane's own transaction has written after the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order from the checkpoint on."""
+        """Account for records found at the destination, in source order, starting at the checkpoint."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -142,7 +140,7 @@ class LaneProgress:
         self.target_next, self.owned_from = target_next, None
 
     def lose_target(self, first: int, place: TopicPartition) -> None:
-        """Record that the destination lost the records from that offset on. `place`: at the source."""
+        """Record that the destination lost the records from `first` on. `place`: source partition."""
         lost = f"{first} to {self.target_end - 1}"
         self.target_loss = f"the destination lost offsets {lost} of {place}"
         self.gaps.append(self.target_loss)
@@ -164,7 +162,7 @@ class LaneProgress:
         return foreign
 
     def to_store(self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str) -> LaneProgress:
-        """Return the form to store, which shares ledger and map."""
+        """Return the progress to store, which shares ledger and map with this object."""
         return LaneProgress(
             self.ledger,
             self.offset_map,
@@ -185,14 +183,14 @@ class LaneProgress:
         )
 
     def note_sealed(self, upto: int) -> None:
-        """Record that the first runs of the map are stored in chunks."""
+        """Record that the runs of the map before number `upto` are stored in chunks."""
         self.offset_map.sealed = max(self.offset_map.sealed, upto)
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
-        """Return whether this state is about copying to this topic since that restart.
+        """Return whether this progress belongs to this destination topic and to the time after that restart.
 
-        The id is empty if unknown. A state written manually by an operator names no destination and always
-        matches.
+        The topic id is empty if unknown. Progress that an operator has written manually names no destination,
+        and always matches.
         """
         if self.restart_ms < restart_ms and self.target_topic:
             return False
@@ -222,7 +220,7 @@ def chunk_key(key: LaneKey, number: int) -> bytes:
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """Return (records to write, value of `offset_map.sealed` once they are durable). `engine`: the writer."""
+    """Return the records to write, and `offset_map.sealed` after that. `engine`: name of the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -265,12 +263,12 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks that pruning from run `before` to run `after` has emptied."""
+    """Return tombstones for the chunks emptied by pruning from first run `before` to first run `after`."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether `newer`, although written after `stored`, is by a former owner of the lane.
+    """Return whether a former owner of the lane wrote `newer`, although it was written after `stored`.
 
     Such an owner was frozen, and wrote its old state when it resumed. Epochs of a producer id only increase.
     """
@@ -290,7 +288,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return the owner in a record: empty if the lane had never written, None if the record does not say."""
+    """Return the owner in a record: empty if the lane had never written, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
@@ -302,7 +300,7 @@ def _owner(value: bytes) -> list[int] | None:
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
     """Return a lane's progress from the latest value of every key; None if there is none.
 
-    Raises CorruptData for invalid values, NewerFormat for those of a later version.
+    Raises CorruptData for invalid values, NewerFormat for values that a later version has written.
     """
     value = stored.get(main_key(key))
     if value is None:

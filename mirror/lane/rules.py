@@ -1,4 +1,5 @@
-"""Rules of a router: limits of the destination, options of the datastream, aborted transactions."""
+"""Rules for processing batches: limits of the destination, options of the datastream, aborted
+transactions."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Defines which batches are small enough to merge, and how large the result may become.
+    """Defines which batches are small enough to merge, and the maximum size of the result.
 
-    `records`, by codec number: a batch with fewer records is small; the values differ because opening costs
-    differ. Sizes are bytes, compressed except for `payload_bytes`.
+    `records`: by codec number, the number of records below which a batch is small; the numbers differ because
+    the cost of decompression differs. Sizes are in bytes, compressed except for `payload_bytes`.
     """
 
     records: tuple[int, int, int, int, int] = (40, 5, 20, 20, 10)
@@ -43,17 +44,17 @@ class MergeRule:
 
 
 class Refusal(NamedTuple):
-    """A refused record or batch of the source, which is skipped, and its class.
+    """A record or batch of the source that the lane skips because it was refused, and its class.
 
-    `leader_epoch`: the newest that the lane had taken at that time. After an unclean election, other records
-    have the same offsets under higher epochs: these are copied.
+    `leader_epoch`: latest leader epoch that the lane had read when it was refused. After an unclean election,
+    different records may have the same offsets under higher leader epochs; these records are copied.
     """
 
     offset_class: OffsetClass
     leader_epoch: int
 
     def concerns(self, leader_epoch: int) -> bool:
-        """Return whether it applies to a batch of that leader epoch."""
+        """Return whether the refusal applies to a batch of that leader epoch."""
         return leader_epoch <= self.leader_epoch
 
 
@@ -66,9 +67,10 @@ class RoutingRules:
     that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of leader
     epochs up to `opened_epoch`, are encoded again, with `opens_singly` as one batch per record.
     `transform_names`: names of the transforms, for messages. `opened_bytes`, `opened_records`: limits on the
-    contents of an opened batch, unless its own size is larger. `unopened`: batches that are skipped because
-    they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic id and cluster id
-    of the source topic with refusals, empty if unknown; `refused_life`: newest life of the lane that has any.
+    contents of a batch that must be decoded, unless the batch itself is larger. `unopened`: batches that are
+    skipped because they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic
+    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`:
+    latest life of the lane with refusals.
     """
 
     read_committed: bool = True
@@ -91,7 +93,7 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return the rules without refusals of another topic."""
+        """Return the rules without refusals that belong to another topic."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
@@ -111,7 +113,8 @@ class RoutingRules:
         )
 
     def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
-        """Return whether the batch with these offsets is encoded again because of refusals."""
+        """Return whether the batch with these offsets must be encoded again because the destination refused
+        it."""
         if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
             return True
         return any(
@@ -120,7 +123,7 @@ class RoutingRules:
         )
 
     def transform(self, record: Record) -> Record | None:
-        """Return the record after all transforms, None if one dropped it. Raises TransformFailed."""
+        """Return the record after all transforms; None if a transform dropped it. Raises TransformFailed."""
         changed = record
         for number, step in enumerate(self.transforms):
             try:
@@ -145,8 +148,8 @@ class RoutingRules:
 class AbortedFilter:
     """Classifies batches, in offset order, by whether their transaction was aborted.
 
-    `aborted`: (producer id, first offset) in the fetch response. A producer's batches are skipped from that
-    offset until its abort marker (Apache Kafka, `CompletedFetch`).
+    `aborted`: (producer id, first offset) in the fetch response. Batches of such a producer are skipped from
+    its first offset until its abort marker (Apache Kafka, `CompletedFetch`).
     """
 
     __slots__ = ("_active", "_waiting")

@@ -1,5 +1,5 @@
-"""Limits on stored text and numbers. Each field of a definition, request or command passes one of these
-checks on input and again when it is read back, so the rest of the code can rely on valid values.
+"""Limits on stored text and numbers. Each field of a definition, request or command is checked on input, and
+again when it is read from storage, so the rest of the code can rely on valid values.
 
 Each check accepts a value of any type and returns it with its checked type, or raises InvalidRequest. The
 message names the field (`label`) and quotes the start of the value.
@@ -17,13 +17,13 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LONGEST_NAME: Final = 200
-"""Maximum length, in characters, of names used in znode paths, consumer groups and transactional ids."""
+"""Maximum length, in characters, of names used in node paths, consumer groups and transactional ids."""
 
 LONGEST_REASON: Final = 1_000
 """Maximum length, in characters, of a reason given by an operator."""
 
 LARGEST_MS: Final = 10**15
-"""Largest timestamp or duration in milliseconds; as a timestamp, in the year 33658."""
+"""Largest timestamp or duration in milliseconds; as a timestamp, it lies in the year 33658."""
 
 LARGEST_PARTITION: Final = 2**31 - 1
 """Largest partition number in Kafka's protocol."""
@@ -52,8 +52,8 @@ def shown(value: object) -> str:
 
 
 def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
-    """Return text of bounded length that UTF-8 can encode; allow no control characters except tabs and line
-    ends."""
+    """Return text whose length is within limits and that UTF-8 can encode. Control characters other than tabs
+    and line ends are rejected."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{label} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:
@@ -65,7 +65,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"{label} {shown(value)} contains half of a surrogate pair") from error
-    if any((one < " " and one not in _BLANKS) or one == "\x7f" for one in value):
+    if any((character < " " and character not in _BLANKS) or character == "\x7f" for character in value):
         raise InvalidRequest(f"{label} {shown(value)} contains control characters")
     return value
 
@@ -124,10 +124,10 @@ def flag(label: str, value: object) -> bool:
 def choice(label: str, kind: type[_Choice], value: object) -> _Choice:
     """Return the enum member with this value."""
     if isinstance(value, str):
-        for one in kind:
-            if one.value == value:
-                return one
-    known = ", ".join(one.value for one in kind)
+        for member in kind:
+            if member.value == value:
+                return member
+    known = ", ".join(member.value for member in kind)
     raise InvalidRequest(f"{label} cannot be {shown(value)}", advice=f"choose {known}")
 
 

@@ -22,7 +22,7 @@ def is_address(reference: str) -> bool:
 
 
 def checked_cluster(label: str, value: object) -> str:
-    """Validate a cluster reference. Raises InvalidRequest that names the malformed part."""
+    """Validate a cluster reference. Raises InvalidRequest, which names the malformed part."""
     reference = bounds.line(label, value, _LONGEST_LIST)
     if is_address(reference):
         bootstrap_servers(label, reference)
@@ -42,12 +42,12 @@ def bootstrap_servers(label: str, text: str) -> tuple[tuple[str, int], ...]:
 
     Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
     """
-    return tuple(_server(label, one.strip(), "broker address", _ADVICE) for one in text.split(","))
+    return tuple(_server(label, server.strip(), "broker address", _ADVICE) for server in text.split(","))
 
 
 def server_addresses(label: str, text: str) -> tuple[tuple[str, int], ...]:
     """Parse addresses of servers other than brokers, such as ZooKeeper, which have no aliases."""
-    return tuple(_server(label, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
+    return tuple(_server(label, server.strip(), "address", _ADVICE_OF_OTHERS) for server in text.split(","))
 
 
 def _server(label: str, address: str, kind: str, advice: str) -> tuple[str, int]:
@@ -70,7 +70,8 @@ def _is_host(host: str) -> bool:
 
 
 def is_like(server: tuple[str, int], pattern: str) -> bool:
-    """Return whether a server matches a HOST:PORT pattern; an IPv6 address in it may be in brackets."""
+    """Return whether a server matches a HOST:PORT pattern. An IPv6 address in the pattern may be in
+    brackets."""
     host, port, wanted = server[0].lower(), server[1], pattern.lower()
     if wanted.startswith("["):
         return fnmatchcase(address_of(host, port), wanted.replace("[", "[[]"))

@@ -1,4 +1,4 @@
-"""JSON from outside, such as request bodies and znodes that any process may have written, and changes of JSON
+"""Parsing of untrusted JSON, such as request bodies and znodes; merge patches and differences of JSON
 documents."""
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LARGEST: Final = 900_000
-"""Maximum size of a document in bytes, in a request and when stored; a znode holds 1 MiB."""
+"""Maximum size of a document in bytes, in a request and when stored; a node holds 1 MiB."""
 _HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTING: Final = (dict, list)
 
 
 def parsed(data: bytes) -> Any:
-    """Parse UTF-8 JSON into a value that is guaranteed to be encodable again.
+    """Parse UTF-8 JSON.
 
-    Raises InvalidRequest for anything else: bytes that are not UTF-8, unpaired surrogates, NaN and
-    infinities, numbers with more digits than Python reads, and nesting deeper than Python's stack allows.
+    The result can always be encoded again. Raises InvalidRequest for other input: bytes that are not UTF-8,
+    unpaired surrogates, NaN and infinities, numbers with more digits than Python reads, and nesting deeper
+    than Python's stack allows.
     """
     try:
         text = data.decode()
@@ -41,7 +42,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
     `most_keys` keys."""
     level = _below([[value]])
     for _ in range(deepest):
-        if any(isinstance(one, dict) and len(one) > most_keys for one in level):
+        if any(isinstance(inner, dict) and len(inner) > most_keys for inner in level):
             raise InvalidRequest(
                 "a JSON object is too large", advice=f"at most {counted(most_keys, 'key')} allowed"
             )
@@ -54,11 +55,11 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects directly inside these values."""
+    """Return the lists and objects that these values directly contain."""
     return [
         below
-        for one in level
-        for below in (one.values() if isinstance(one, dict) else one)
+        for inner in level
+        for below in (inner.values() if isinstance(inner, dict) else inner)
         if isinstance(below, _NESTING)
     ]
 
@@ -111,8 +112,8 @@ def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
 
 
 def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:
-    """Yield the fields that differ between two documents, sorted by pointer; descend while both are
-    objects."""
+    """Yield the fields that differ between two documents, sorted by pointer. Objects are compared field by
+    field, all other values as a whole."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key), after.get(key), *parts, key)

@@ -1,7 +1,7 @@
 """User-supplied regular expressions, matched in linear time.
 
-RE2 (google-re2) compiles them, so no expression can run away. Syntax that RE2 does not support, look-around
-and back-references, is rejected.
+RE2 (google-re2) compiles them, so no expression can take exponential time. Look-around and back-references,
+which RE2 does not support, are rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import re2
 
 LONGEST: Final = 30_000
-"""Maximum length of an expression in characters: enough for some hundreds of topic names."""
+"""Maximum length of an expression in characters: enough for several hundred topic names."""
 
 _MOST_MEMORY: Final = 1 << 20
 """Memory limit of a compiled expression in bytes; expressions that need more states match more slowly."""
@@ -30,21 +30,22 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
 _MAY_REPEAT: Final = frozenset("*+{")
 _MOST_ALTERNATIVES_TEXT: Final = 1_000_000
-"""Maximum total length, in characters, of the expressions derived from one, each with a single
-alternative."""
+"""Maximum total length, in characters, of the expressions that `single_alternatives` derives from an
+expression."""
 _CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
-"""Flags, named groups, and quotations, in which brackets are literals."""
+"""Matches syntax that changes the meaning of the text after it: flags, named groups, and the start of quoted
+text."""
 _LONGEST_ADVICE: Final = 200
 _DEEPEST: Final = 8
-"""Maximum depth of nested groups searched for the prefixes of a match."""
+"""Maximum depth of nested groups in which `_beginnings` searches for prefixes."""
 _MOST_AT_ONCE: Final = 16
-"""Maximum number of prefixes that a name is compared with one by one."""
+"""Maximum number of prefixes for which a name is compared with each prefix."""
 _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Largest program, in instructions, that matches many names in one call; the call blocks all other
-threads."""
+"""Size limit, in RE2 instructions, of an expression that matches many names in one call. The call blocks all
+other threads."""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
@@ -58,7 +59,8 @@ _TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
 _SEPARATORS: Final = ",; \t\r\n"
 """Characters that separate topics in the lists of other tools."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
-"""Flags, line breaks, and escapes that may match the start or end of the whole text."""
+"""Matches syntax that rules out matching many names at once: flags, line breaks, and escapes that may match
+the start or end of the whole text."""
 
 
 @cache
@@ -74,9 +76,11 @@ def _options(*, of_lines: bool) -> re2.Options:
 
 
 class Expression:
-    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `label`.
+    """A compiled expression, which must match a whole topic name. Raises InvalidRequest, which names the
+    field `label`.
 
-    `beginnings`: possible prefixes of matching names; contains the empty string if unknown.
+    `beginnings`: prefixes such that every matching name starts with one of them; contains the empty string if
+    unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -99,8 +103,8 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names at once, compiled on first use, or None if there is
-        none."""
+        """Return the pattern that matches many names at once, compiled on first use; None if this expression
+        cannot be used for that."""
         if self._lines is None and self._is_small:
             import re2
 
@@ -123,7 +127,7 @@ class Expression:
         for start in range(0, len(candidates), _NAMES_AT_ONCE):
             lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
             taken = lines_of.findall(lines)
-            found.update(one.decode(errors="surrogatepass") for one in taken)
+            found.update(name.decode(errors="surrogatepass") for name in taken)
             if (
                 len(taken) > _NAMES_AT_ONCE // 4
             ):  # a match in the joined text costs more than matching one name
@@ -136,8 +140,8 @@ _known: Final[WeakValueDictionary[str, Expression]] = WeakValueDictionary()
 
 
 def expression_of(label: str, expression: object) -> Expression:
-    """Return the `Expression` of a text, shared while any caller holds it: a definition that is read in
-    another state, or by another reader in this process, is not compiled again."""
+    """Return the `Expression` of a text. Callers share the object, so an expression that occurs in several
+    definitions is compiled once."""
     known = _known.get(expression) if isinstance(expression, str) else None
     if known is None:
         known = Expression(label, expression)
@@ -161,7 +165,7 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
     is_exact = ahead and rest and rest[0] not in "*+?{" and "\\Q" not in expression
     if not is_exact or any(char == "|" and depth == 0 for _, char, depth in _structure(rest)):
         return expression, ""
-    return rest, "|".join(f"(?:{one}).*" for one in ahead)
+    return rest, "|".join(f"(?:{text}).*" for text in ahead)
 
 
 def joined_look_ahead(include: str, exclude: str) -> str:
@@ -194,7 +198,8 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield each alternative of a compiled expression, and the expression reduced to that alternative.
+    """Yield each alternative of a compiled expression, together with the expression in which only that
+    alternative is left.
 
     Alternatives inside a repeated part are not separated, because one name can contain several. Yields
     nothing for an expression with flags or quotations, or with too many alternatives to process quickly.
@@ -210,8 +215,8 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield start and end of each part that `|` divides, with the positions before and after each
-    alternative."""
+    """Yield the start and end of each group that contains `|`, and the positions of the borders of its
+    alternatives."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
     for at, char, _ in _structure(expression):
@@ -223,7 +228,7 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
         elif char == ")":
             start, bars = open_groups.pop()
             if expression[at + 1 : at + 2] in _MAY_REPEAT:
-                closed = [one for one in closed if one[0] < start]
+                closed = [group for group in closed if group[0] < start]
             elif bars:
                 closed.append((start, at, bars))
     if open_groups[0][1]:
@@ -254,21 +259,21 @@ class _Atom(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """True if a topic name can contain a character that it matches."""
+        """True if the atom matches a character that a topic name can contain."""
         if self.is_literal:
             return self.text in _TOPIC_CHARACTERS
         return self.text in _WITHOUT_A_CHARACTER or _matches_one_of(self.text, _TOPIC_CHARACTERS)
 
     @property
     def is_separator(self) -> bool:
-        """True if it matches a separator of topic lists."""
+        """True if the atom matches a separator of topic lists."""
         return self.text in _SEPARATORS if self.is_literal else _matches_one_of(self.text, _SEPARATORS)
 
 
 @lru_cache(1_024)
 def _matches_one_of(part: str, characters: str) -> bool:
-    """Return whether a part matches one of the characters; True if the part is invalid without its
-    context."""
+    """Return whether a part of an expression matches one of the characters. Returns True if the part is not a
+    valid expression alone."""
     import re2
 
     try:
@@ -283,7 +288,7 @@ def _advice_without(expression: str, impossible: list[_Atom]) -> str:
     starts = [0, *(part.end for part in impossible)]
     ends = [*(part.at for part in impossible), len(expression)]
     parts = (expression[start:end] for start, end in zip(starts, ends, strict=True))
-    several = "|".join(part for one in parts if (part := one.rstrip("\\")))
+    several = "|".join(part for piece in parts if (part := piece.rstrip("\\")))
     return f"separate topics with |, as in {re.sub('[|]+', '|', several)[:_LONGEST_ADVICE]}"
 
 
@@ -308,8 +313,8 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the syntax element at a position that contains no literal."""
-    return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
+    """Return the syntax element that starts at a position, if it contains no literal."""
+    return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
 def _reason(error: Exception) -> str:
@@ -325,7 +330,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes of every match where they are easy to find; they rule out most names without RE2."""
+    """Return prefixes such that every match starts with one of them. The result contains the empty string if
+    they are not easy to find. Comparing prefixes rules out most names without RE2."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

@@ -24,8 +24,8 @@ HOT_SHARE: Final = 0.5
 
 
 class LoadSource(NamedTuple):
-    """A source cluster and the load provider for its partitions: a name chosen by datastreams, or empty for
-    the provider of the service."""
+    """A source cluster, and the name of the load provider for its partitions. The name is empty for the
+    service's default provider."""
 
     cluster: ClusterRef
     provider: str = ""
@@ -43,9 +43,10 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """Basis of a rate: the slope of the log size over the whole range, a part of the range (for a topic's
-    mean also a part of its partitions), the last measurements before they stopped, the same hour of earlier
-    weeks or days, the average over the topic's partitions, the mirror's own count, or only configuration."""
+    """Origin of a rate. In order: growth of the log over the whole time range; over a part of the range (for
+    a topic's mean, also over a part of its partitions); the last measurements before they stopped; the same
+    hour of earlier weeks or days; the average over the topic's partitions; the mirror's own count;
+    configuration only."""
 
     SLOPE = "slope"
     PARTIAL = "partial"
@@ -85,8 +86,8 @@ class LoadReport:
     """A provider's response for one source cluster.
 
     `measured_at_ms`: time of the last measurement (epoch milliseconds), None without measurements. `notes`:
-    remarks for operators (stale, key mismatch, fallback), one sentence each. `at_least`: partitions that are
-    behind, so their loads are lower bounds.
+    sentences for operators, such as about stale data or a fallback. `at_least`: partitions whose copying is
+    behind, so that their loads are lower bounds.
     """
 
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -97,7 +98,7 @@ class LoadReport:
 
     @property
     def measured(self) -> int:
-        """Number of partitions with a load of their own."""
+        """Number of partitions whose load was measured for the partition itself."""
         return sum(load.level is LoadLevel.PARTITION for load in self.loads.values())
 
     @property
@@ -108,12 +109,12 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Age of a provider's loads of one source cluster.
+    """Age of the loads of one source cluster.
 
     `measured_at_ms`: time of the last measurement (epoch milliseconds), None if measuring is off and no error
-    occurred. The loads are stale `stale_after_ms` after it. `measured`: partitions with their own load, None
-    if only a full report can tell. `behind`: measured partitions that are copied more slowly than records may
-    arrive.
+    occurred. The loads are stale if it is more than `stale_after_ms` ago. `measured`: number of partitions
+    with their own load, None if only a full report contains the number. `behind`: number of measured
+    partitions that are possibly copied more slowly than records arrive.
     """
 
     measured_at_ms: int | None
@@ -185,7 +186,7 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Return whether tasks with these numbers of partitions are within the bounds."""
+        """Return whether tasks with `sizes` partitions each are within the bounds."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task
@@ -198,27 +199,27 @@ class TaskLimits:
 
 
 def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
-    """Return the minimum and maximum of tasks of datastreams that share them if the minimum is above the
-    maximum."""
+    """Return the minimum and maximum number of tasks of datastreams that share tasks, if the minimum exceeds
+    the maximum; otherwise None."""
     found = tuple(several)
-    least = max((one.min_tasks for one in found), default=1)
+    least = max((limits.min_tasks for limits in found), default=1)
     most = joint_limits(found).max_tasks
     return (least, most) if most is not None and least > most else None
 
 
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
-    """Return the limits of datastreams that share tasks: the strictest of each bound. A minimum above the
-    maximum is lowered to it."""
+    """Return the limits of tasks that datastreams share: the strictest value of each bound. A minimum above
+    the maximum is lowered to the maximum."""
     found = tuple(several)
-    most = min((one.max_tasks for one in found if one.max_tasks is not None), default=None)
+    most = min((limits.max_tasks for limits in found if limits.max_tasks is not None), default=None)
     widest = min(
-        (one.max_partitions_per_task for one in found if one.max_partitions_per_task is not None),
+        (limits.max_partitions_per_task for limits in found if limits.max_partitions_per_task is not None),
         default=None,
     )
-    least = max((one.min_tasks for one in found), default=1)
+    least = max((limits.min_tasks for limits in found), default=1)
     return TaskLimits(least if most is None else min(least, most), most, widest)
 
 
 def hot_from(usable_bytes_per_second: float) -> float:
-    """Return the load from which on a partition is hot, where a task may carry `usable_bytes_per_second`."""
+    """Return the lowest load of a hot partition, given the usable capacity of a task."""
     return HOT_SHARE * usable_bytes_per_second

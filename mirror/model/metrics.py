@@ -1,8 +1,8 @@
 """Measurements of the mirror itself, and events about its placement.
 
-These records are the contract between the mirror that writes them, Pinot that stores them and the monitor
-that evaluates them: `rows.py` turns them into columns and an Avro schema. Field names avoid SQL keywords.
-Histograms are counts per bucket, so they can be added over partitions, tasks and time.
+The mirror writes these records, Pinot stores them, and the monitor evaluates them. `rows.py` derives the
+columns and the Avro schema from these classes. Field names avoid SQL keywords. Histograms are counts per
+bucket, so they can be added over partitions, tasks and time.
 
 `MirrorMetric` is the single definition of the measurements of a lane. Its columns in Pinot, the task sums
 that workers report, the counters of /metrics and the rates of /v1/lanes are derived from its fields and their
@@ -23,11 +23,11 @@ LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
 WAIT_SLOT_MS: Final = 10_000
-"""Length of the recent slot used to decide whether records waited; lanes are measured at least once per
-slot."""
+"""Length in ms of the time slot for which the mirror decides whether records waited. Lanes are measured at
+least once per slot."""
 _NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
-"""Counter whose stages add up to the latency of all batches."""
+"""Name of the counter whose stages add up to the total latency of all batches."""
 _CLOCK_SKEW_MS: Final = 1_000
 _LATENCY_TEXT: Final = "latency of all batches by stage; divide by headrace_batches"
 _SERIES: Final = "series"
@@ -38,8 +38,8 @@ class Series:
     """Presentation of an additive field as a counter per task.
 
     `divisor`: converts the field to the unit in the name. `label` and its value distinguish fields that share
-    a counter. `less`: field to subtract because it is counted under another label. `of_lanes`: /v1/lanes
-    shows the rate for each lane.
+    a counter. `less`: field to subtract, because another label already counts it. `of_lanes`: whether
+    /v1/lanes shows the rate of each lane.
     """
 
     name: str
@@ -62,18 +62,18 @@ def _stage(name: str) -> Mapping[str, Series]:
 class MirrorMetric:
     """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
 
-    `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`. `lag_ms`:
-    age of the oldest readable source record that is not acknowledged, 0 if there is none, None if unknown,
-    for example while the source does not respond. Records hidden by an open transaction are not readable and
-    do not count. The published value is the age of the oldest record that counts
-    (`mirror.model.movement.excuses`). `latency_counts`: records per latency bucket, only records that count;
-    latency is destination acknowledgement minus the timestamp of the batch's newest record.
-    `uncompressed_bytes`: of batches whose uncompressed size is known without opening them. `wait_ms` …
-    `produce_ms`: latency of all batches, summed by stage: at the source, fetch, our queue, until the
-    acknowledgement. `cpu_ms`: the lane's share of its worker's CPU time, by its work; `spare_cpu_ms`: the
-    part that a backlog of the same bytes would not cost, spent on small responses and small batches. Fields
-    that add up over partitions and time, except `latency_counts`, have a `Series`. Append new fields at the
-    end and increment `MIRROR_METRIC_VERSION`.
+    `bytes_copied`: bytes as fetched, usually compressed. `lag_records`: end of the source log minus position,
+    at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
+    none, None if unknown, for example while the source does not respond. Records hidden by an open
+    transaction are not readable and do not count. The published value is the age of the oldest record that
+    counts (`mirror.model.movement.excuses`). `latency_counts`: records per latency bucket, only records that
+    count; latency is destination acknowledgement minus the timestamp of the batch's newest record.
+    `uncompressed_bytes`: uncompressed size of those batches for which it is known without decompression.
+    `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at the source, fetch, queue
+    in the mirror, produce until acknowledged. `cpu_ms`: share of the worker's CPU time attributed to the
+    lane; `spare_cpu_ms`: part of `cpu_ms` spent on small responses and small batches, which the same bytes
+    would not cost in a backlog. Fields that add up over partitions and time, except `latency_counts`, have a
+    `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
     """
 
     time_ms: int
@@ -140,10 +140,10 @@ SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.
 
 
 class ChangeKind(StrEnum):
-    """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or no longer is.
+    """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or included again.
     REQUEST: a request that cannot be executed. LOADS: the loads of a source cluster are stale or unavailable,
-    or available again. COMMAND: an operator's action on a datastream. INSTANCE: an instance lost its
-    session. WORKER: an instance lost a worker process and replaces it."""
+    or available again. COMMAND: an operator's action on a datastream. INSTANCE: an instance lost its session.
+    WORKER: an instance lost a worker process and replaces it."""
 
     PLAN = "plan"
     DATASTREAM = "datastream"
@@ -166,8 +166,8 @@ class ChangeKind(StrEnum):
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
-    `event_key` is unique, so that a repeated publication is counted once. `sentence` states the decision and
-    its reason. `bytes_per_second`: load of the partition that moves; None for other events, and if unknown.
+    `event_key` is unique, so an event published twice is counted once. `sentence` states the decision and its
+    reason. `bytes_per_second`: load of the moved partition; None if unknown and for events other than moves.
     """
 
     time_ms: int
@@ -198,23 +198,23 @@ class WorkerLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Records that were accepted and not delivered. `count`: since the start; `reason`: for the first ones
-    while records are being dropped, else empty."""
+    """Metric records that were accepted but dropped before delivery. `count`: number since the start.
+    `reason`: reason for the first drop while records are being dropped; otherwise empty."""
 
     count: int = 0
     reason: str = ""
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Return the sum of several drops, with the reason of the first that is dropping records now."""
+    """Return the sum of several drops, with the reason of the first whose records are being dropped now."""
     all_of_them = tuple(drops)
     reason = next((one.reason for one in all_of_them if one.reason), "")
     return Drops(sum(one.count for one in all_of_them), reason)
 
 
 def age_ms(now_ms: int, timestamp: int) -> int | None:
-    """Return the age of a record; None without a timestamp, or if it lies in the future by more than clocks
-    may differ."""
+    """Return the age of a record; None without a timestamp, or if the timestamp is further in the future than
+    clocks may differ."""
     age = now_ms - timestamp
     return max(age, 0) if timestamp >= 0 and age > -_CLOCK_SKEW_MS else None
 
@@ -232,7 +232,7 @@ def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
-    """Return the latency in ms below which `percentile` percent of the records lie; None without records.
+    """Return the latency in ms that `percentile` percent of the records do not exceed; None without records.
 
     Interpolates geometrically inside a bucket, so the result is off by at most a factor of 2; latencies above
     the last bound are reported as that bound.

@@ -16,7 +16,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:
-    """Conditional write: replaces a node's data if its version matches exactly."""
+    """Conditional write: replaces the data of a node if the node has exactly this version."""
 
     path: str
     data: bytes
@@ -32,7 +32,7 @@ class NodeDeletion:
 
 @dataclass(frozen=True, slots=True)
 class NextNode:
-    """Creation of a sequential node: the parent's next number is appended to the path."""
+    """Creation of a sequential node: the store appends the parent's next number to the path."""
 
     path: str
     data: bytes

@@ -1,5 +1,5 @@
-"""The plan by epoch: which task owns which partitions, and which instance runs which task. Also the request
-to and the response of a planner."""
+"""The plan of an epoch: which task owns which partitions, and which instance runs which task. Also the
+request to a planner and its response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's change of task or instance. None: unassigned before or after the move."""
+    """One partition's change of task or instance. None as a task or an instance means unassigned."""
 
     group: GroupName
     partition: TopicPartition
@@ -48,8 +48,8 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. It gets them back if it returns in time. `is_lost`: it did not
-    leave, but lost its session."""
+    """Tasks that an instance ran when it left. The instance gets the tasks back if it returns in time.
+    `is_lost`: the instance lost its session instead of leaving."""
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -59,8 +59,8 @@ class Departure:
 @dataclass(frozen=True)
 class Plan:
     """All tasks of all datastreams in one epoch. `reason`: a sentence on the change and its reason.
-    `departed`: instances that have left or are leaving, and their tasks. `excluded`: topics that a datastream
-    must not copy because another one that shares its tasks describes them (None: all topics).
+    `departed`: instances that have left or are leaving, and their tasks. `excluded`: topics of a datastream
+    that it must not copy, because another datastream with the same tasks selects them too (None: all topics).
 
     Raises PlanRejected if a task appears twice or a partition has two tasks of one group.
     """
@@ -118,7 +118,8 @@ class Plan:
         return {group: len(placements) for group, placements in self.by_group.items()}
 
     def excludes(self, name: DatastreamName, topic: str) -> bool:
-        """Return whether a datastream must leave this topic to others that share its tasks."""
+        """Return whether a datastream must not copy this topic, because another datastream with the same
+        tasks copies it."""
         topics = self.excluded.get(name, frozenset())
         return topics is None or topic in topics
 
@@ -177,14 +178,14 @@ def _homes(tasks: Iterable[TaskPlacement]) -> dict[tuple[GroupName, TopicPartiti
 class PlanningRequest:
     """Input for planning the tasks of one group.
 
-    `current`: task of each partition in the plan in force; new partitions are missing. `full`: ignore the
-    current placement where that pays off. `rebalance`: move partitions from overloaded tasks even if nothing
-    was added or removed, and level the load. `recent`: loads of earlier observations, oldest first; a spike
-    that is missing from the last few causes no move and no new task, and no task that one of them needed is
-    removed. `calm`: reason why optional moves are suspended, so that no task is removed; empty if they are
-    allowed. `scale_in_headroom`: share of each remaining task to keep free when tasks are removed; None for
-    the planner's default. `strategy`: name of the strategy that its datastreams choose; None for that of the
-    service.
+    `current`: task of each partition in the current plan; new partitions have none. `full`: ignore the
+    current placement where that pays off. `rebalance`: move partitions away from overloaded tasks even if no
+    partition was added or removed, and level the load. `recent`: loads of earlier observations, oldest first.
+    A peak that only the latest observation has causes no move and no new task; a task that any of these
+    observations needs is not removed. `calm`: reason why optional moves are suspended; then no task is
+    removed. Empty if they are allowed. `scale_in_headroom`: share of each remaining task to keep free when
+    tasks are removed; None for the planner's default. `strategy`: name of the strategy that the group's
+    datastreams choose; None for the service's default.
     """
 
     group: GroupName
@@ -208,10 +209,11 @@ class GroupPlan:
     `required_tasks`: number of tasks that capacity requires, even if `max_tasks` is lower. `move_reasons`: a
     sentence for every partition that changes its task. `offending`: partitions that alone exceed the usable
     capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`: no feasible plan has fewer
-    tasks; the other bounds limit the fullest task and the moves likewise. `overloaded`: tasks above usable
-    capacity. `estimated`, `defaulted`: partitions with the load of their topic, or the default. `moves_left`:
-    moves beyond the budget of one plan. `stage`: stage that found the plan. `cut_short`: searches that hit a
-    time limit, after which the same request may produce another plan.
+    tasks. The other bounds are the same for the load of the fullest task and for the number of moves.
+    `overloaded`: tasks above usable capacity. `estimated`, `defaulted`: partitions planned with the load of
+    their topic, or with the default load. `moves_left`: moves that exceed the budget of one plan. `stage`:
+    stage that found the plan. `cut_short`: searches that reached a time limit, so the same request may
+    produce a different plan.
     """
 
     tasks: Mapping[TaskName, frozenset[TopicPartition]]
@@ -233,8 +235,8 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raise PlanRejected if a partition has two tasks or was not requested, or if a task is not named
-        after the group, since it might then be another group's."""
+        """Raise PlanRejected if a partition has two tasks or was not requested, or if the name of a task does
+        not start with the group's name, since the task might belong to another group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -27,15 +28,21 @@ OWN_PREFIX: Final = "headrace-"
 """Default prefix of topics that Headrace writes for itself."""
 DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
 """Suffix of dead-letter topics, which hold records that a destination topic rejected."""
+CANARY_PREFIX: Final = f"{OWN_PREFIX}canary."
+"""Prefix of the canary topics of datastreams."""
 
 LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 """Regular expression of legal topic names, except `.` and `..`, which Kafka rejects too."""
 
 _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_LONGEST_CANARY: Final = 200
+"""Maximum length of a canary topic, which leaves room for a prefix at the destination."""
+_HASH_BYTES: Final = 8
 
 EVERY_TOPIC: Final = ""
-"""Placeholder for all topics together in place of a name; no topic has an empty name."""
+"""Placeholder, in place of a topic name, for all topics together. No topic has an empty name."""
 
 MOST_PARTITIONS: Final = 1_000_000
 """Upper limit of partition numbers in measurements; no topic has as many partitions."""
@@ -82,7 +89,7 @@ class SourcePosition(NamedTuple):
 
 class WaitingRecord(NamedTuple):
     """Timestamp of a waiting record (epoch ms, None if unknown), and the retention of its topic by time and
-    size: `UNLIMITED` if everything is kept, None if it cannot be read."""
+    by size (`UNLIMITED` if the topic keeps all records, None if the settings cannot be read)."""
 
     written_ms: int | None
     retention: Retention = UNKNOWN_RETENTION
@@ -99,14 +106,28 @@ def checked_topic(label: str, value: object) -> str:
     return name
 
 
+def canary_topic(datastream: str) -> str:
+    """Return the topic that the canary of a datastream writes at the source. A hash distinguishes names that
+    are no topic names."""
+    topic = f"{CANARY_PREFIX}{datastream}"
+    if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
+        return topic
+    plain = _ILLEGAL.sub("_", topic)[: _LONGEST_CANARY - _HASH_BYTES * 2 - 1]
+    return f"{plain}.{sha256(datastream.encode()).hexdigest()[: _HASH_BYTES * 2]}"
+
+
 @dataclass(frozen=True)
 class TopicSelection:
     """Topics of a cluster that a datastream mirrors.
 
-    `include` and `exclude` are regular expressions over the whole topic name; exclude wins. Names that start
-    with two underscores belong to Kafka and its tools; names that start with `headrace-` or end with
-    `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal` is true, so that `.*`
-    never selects them by accident. Headrace's topics are also mirrored if the expression names them in full.
+    `include` and `exclude` are regular expressions that must match the whole topic name; `exclude` takes
+    precedence. Names that start with two underscores belong to Kafka and its tools; names that start with
+    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal`
+    is true, so that `.*` never selects them by accident. A topic of Headrace is also mirrored if the
+    expression contains its full name.
+
+    `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
+    It follows from the definition and is not part of it.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
@@ -114,6 +135,7 @@ class TopicSelection:
     include: str
     exclude: str = ""
     internal: bool = False
+    canary: str = ""
 
     def __post_init__(self) -> None:
         if not self.include:
@@ -132,35 +154,36 @@ class TopicSelection:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Full names in the expression, without anchors, brackets and backslashes."""
+        """Full topic names in the expression, found by removing anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Topics that the expression names in full, such as both of `^(orders|users)$`; their metadata can be
-        requested by name."""
+        """Topics whose full names the expression lists, such as `orders` and `users` in `^(orders|users)$`.
+        Their metadata can be requested by name."""
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
-        alternatives = (one.removeprefix("^").removesuffix("$") for one in text.split("|"))
+        alternatives = (alternative.removeprefix("^").removesuffix("$") for alternative in text.split("|"))
         names = (alternative.replace("\\.", ".") for alternative in alternatives)
         return frozenset(name for name in names if is_legal_topic(name) and self.matches(name))
 
     @property
     def beginnings(self) -> frozenset[str]:
         """Possible prefixes of mirrored topics; contains the empty string if unknown."""
-        return self._included.beginnings
+        beginnings = self._included.beginnings
+        return beginnings | {self.canary} if self.canary else beginnings
 
     @cached_property
     def takes_all(self) -> bool:
         """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
-        names of every shape match. Samples are used because equivalent expressions can be written in many
+        names of every shape match. Sample names are used because the same expression can be written in many
         ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
-        """Return whether a topic of Headrace itself is selected on purpose."""
-        return self.internal or topic in self._named
+        """Return whether one of Headrace's own topics is selected explicitly."""
+        return self.internal or topic == self.canary or topic in self._named
 
     def require_topic_characters(self) -> None:
         """Raise InvalidRequest if an expression contains a literal character that no topic name can have,
@@ -180,11 +203,18 @@ class TopicSelection:
 
     def matches(self, topic: str) -> bool:
         """Return whether the datastream mirrors the topic."""
-        return self._included.matches(topic) and self._keeps(topic)
+        return (self._included.matches(topic) and self._keeps(topic)) or topic == self.canary != ""
 
     def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Return the topics that are mirrored, sorted."""
-        return tuple(sorted(topic for topic in self._included.choose(topics) if self._keeps(topic)))
+        topics = tuple(topics)
+        found = {topic for topic in self._included.choose(topics) if self._keeps(topic)}
+        return tuple(sorted(found | ({self.canary} & {*topics}) if self.canary else found))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """JSON-ready form, without an empty `canary`, which older versions do not know."""
+        return {key: value for key, value in asdict(self).items() if key != "canary" or value}
 
     def _keeps(self, topic: str) -> bool:
         if topic.startswith("__") and not self.internal:
@@ -197,7 +227,7 @@ class TopicSelection:
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
     """Build a selection whose `include` may start with negative look-aheads, which are moved to `exclude`.
 
-    Raises InvalidRequest like TopicSelection, also for look-around anywhere else.
+    Raises InvalidRequest like TopicSelection, and for look-around in other places.
     """
     more = ""
     if isinstance(include, str) and len(include) <= LONGEST:
@@ -214,7 +244,7 @@ def _is_own(topic: str) -> bool:
 
 @dataclass(frozen=True)
 class TopicNaming:
-    """Name of a mirrored topic at the destination: a template in which `*` is the source name.
+    """Template for the destination topic's name, in which `*` stands for the source topic's name.
 
     Raises InvalidRequest if the template does not contain exactly one `*` or cannot produce a legal name.
     """
@@ -253,8 +283,8 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as described by its cluster. `settings` holds only values set on the topic, `defaults` the
-    effective values of other settings that control retention."""
+    """A topic as described by its cluster. `settings` contains only the values that are set for the topic;
+    `defaults` contains the effective values of other settings that control retention."""
 
     name: str
     partitions: int

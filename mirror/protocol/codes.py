@@ -1,7 +1,7 @@
 """Error codes of brokers: their names, and the Headrace error that each maps to.
 
-All mapping is done here. Callers act on the class of the error: retry if `retriable`, stop if `fatal`,
-otherwise pause the lane. Source: Apache Kafka, `Errors`.
+Only this module maps codes to errors. Callers act on the class of the error: retry if `retriable`, stop if
+`fatal`, otherwise pause the lane. Source: Apache Kafka, `Errors`.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ MOVED: Final = frozenset(
         Code.INCONSISTENT_TOPIC_ID,
     }
 )
-"""The broker is not, or does not yet know that it is, the leader of the partition: refresh the metadata. Only
-the metadata shows whether the topic has been deleted."""
+"""Codes of a broker that does not lead the partition, or does not yet know that it leads the partition. The
+caller refreshes the metadata, which also show whether the topic was deleted."""
 
 TRANSIENT: Final = MOVED | {
     Code.REQUEST_TIMED_OUT,
@@ -141,7 +141,8 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""Codes after which our view of the destination log is wrong: read the end of the log and start over."""
+"""Codes which show that the lane's view of the destination log is wrong. The lane reads the end of the log
+and starts over."""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
 
@@ -184,7 +185,7 @@ _RIGHTS: Final[dict[int, tuple[str, str]]] = {
         "Write on transactional ids with the prefix headrace",
     ),
 }
-"""Kind of resource of each authorization error, and the right that it usually lacks."""
+"""Kind of resource of each authorization error, and the right that is usually missing."""
 SOMEBODY: Final = "the user of this cluster"
 
 
@@ -194,8 +195,8 @@ def error_of(
     """Return the error to raise for a code.
 
     `doing`: the operation that failed; `message`: error message of the broker. `right`: operations and
-    resources that it requires, such as `Read on topic orders`; it counts if it names the kind of resource of
-    an authorization error. `principal`: our user, to which the right is to be granted.
+    resources that it requires, such as `Read on topic orders`; the message mentions it if it names the same
+    kind of resource as an authorization error. `principal`: user that needs the right.
     """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
     suffix = f" ({message})" if message else ""

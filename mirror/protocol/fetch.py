@@ -1,7 +1,7 @@
 """Fetch requests and responses, versions 4 to 17; from 13 on, topics are named by id.
 
-Records are not copied out of a response: each partition gets a view. The order of partitions in a request
-matters (the broker fills the response in that order); the order in a response does not.
+The records of a partition are a view of the response, not a copy. The order of partitions in a request
+matters, because the broker fills the response in that order; the order in a response does not matter.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mirror.protocol.frame import (
 
 API: Final = 1
 _MARGIN: Final = 1024 * 1024
-"""Allowance for aborted transactions and for fields of the whole response."""
+"""Additional bytes of a response for aborted transactions and for fields of the whole response."""
 _PARTITION_BYTES: Final = 512
-"""Allowance for the fields of one partition other than its records."""
+"""Additional bytes of a response for the fields of one partition other than its records."""
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
 _FLEXIBLE_FROM: Final = 12
@@ -46,10 +46,8 @@ _NODES_TAG: Final = 0
 
 
 class FetchPosition(NamedTuple):
-    """Position from which to read a partition.
-
-    An offset, the epochs of the leader and of the last record read (-1 if unknown), and a byte limit.
-    """
+    """Position from which to read a partition: an offset, the epochs of the leader and of the last record
+    read (-1 if unknown), and a byte limit."""
 
     leader_epoch: int
     offset: int
@@ -82,9 +80,9 @@ class LeaderHint(NamedTuple):
 class FetchedPartition(NamedTuple):
     """Response for one partition.
 
-    `aborted`: (producer id, first offset) of aborted transactions, read_committed only. `diverging`: (epoch,
-    end offset of it) if our history differs from the leader's. `preferred_replica`: broker to read the
-    partition from instead, -1 for this one.
+    `aborted`: (producer id, first offset) of aborted transactions, read_committed only. `diverging`: a leader
+    epoch and its end offset, if the copied records differ from the leader's log. `preferred_replica`: broker
+    to read the partition from instead, -1 for this one.
     """
 
     topic: TopicKey
@@ -101,7 +99,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A complete Fetch response. `error` is that of the session. `nodes`: addresses of named leaders."""
+    """A complete Fetch response. `error`: that of the session. `nodes`: addresses of hinted leaders."""
 
     throttle_ms: int
     error: int

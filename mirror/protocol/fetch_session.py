@@ -1,12 +1,14 @@
-"""Incremental fetch sessions (KIP-227): the broker caches our positions, and requests contain only changes.
+"""Incremental fetch sessions (KIP-227): the broker caches the client's positions, and requests contain only
+changes.
 
-Without a session, every request lists every partition: 800 KB for 20,000 idle ones. `put`, `remove` and
-`forget` may be called at any time; call `build` to send a request, and `answered` on its response.
+Without a session, every request lists every partition, which takes 800 KB for 20,000 idle partitions. `put`,
+`remove` and `forget` may be called at any time; call `build` to send a request, and `answered` on its
+response.
 
-A broker omits a partition from responses while its high watermark and log start are unchanged. A new reader
-of a partition that another reader just left would therefore never receive them, unless the broker first drops
-the partition from the session. The broker applies a request's forgotten partitions after its named ones
-(Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
+A broker omits a partition from responses while its high watermark and log start are unchanged. If another
+lane takes over a partition, it would therefore never receive these offsets, unless the broker first drops the
+partition from the session. The broker adds the named partitions of a request before it removes the forgotten
+ones (Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class SessionPart(NamedTuple):
 
 
 class FetchSession:
-    """Our partitions in the session of one connection, as cached by its broker."""
+    """The client's partitions in the fetch session of one connection, as the broker caches them."""
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
@@ -62,11 +64,11 @@ class FetchSession:
 
     @property
     def is_behind(self) -> bool:
-        """True if the last request omits partitions that are due to be read."""
+        """True if the last request does not include all partitions that should be read."""
         return bool(self._changed)
 
     def put(self, place: Place, position: FetchPosition) -> None:
-        """Read the partition from that position."""
+        """Include the partition in the session, at that position."""
         if place in self._left:
             self._changed[place] = position
             return
@@ -77,23 +79,23 @@ class FetchSession:
             self._changed.pop(place, None)
 
     def remove(self, place: Place) -> None:
-        """Stop reading the partition."""
+        """Remove the partition from the session."""
         self._changed.pop(place, None)
         if place in self._known:
             self._removed.add(place)
 
     def forget(self, place: Place) -> None:
-        """Stop reading the partition, and make the broker resend its state to the next reader."""
+        """Remove the partition from the session; the broker sends its state again to the next reader."""
         self.remove(place)
         if place in self._removed:
             self._left.add(place)
 
     def asked(self, place: Place) -> FetchPosition | None:
-        """Return the partition's position in the last request, explicit or cached; None if there is none."""
+        """Return the partition's position in the last request, explicit or cached; None if not included."""
         return self._known.get(place)
 
     def build(self) -> SessionPart:
-        """Return the session fields of the next request; the first one of a session names every partition."""
+        """Return the session fields of the next request. The first request names every partition."""
         for place in self._removed:
             del self._known[place]
         removed, self._removed = self._removed, set()

@@ -1,7 +1,7 @@
 """Framing of messages: size, header, and the field types common to all messages.
 
-Requests name a topic by its name or, in newer versions, by its 16-byte id. `TopicKey` is either one, as
-bytes; the version of the request determines which.
+Requests identify a topic by its name or, in newer versions, by its 16-byte id. `TopicKey` is the name or the
+id, as bytes, depending on the version of the request.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ TopicKey = bytes
 View = memoryview
 
 Nodes = Mapping[int, tuple[str, int]]
-"""(host, port) by broker id."""
+"""Host and port by broker id."""
 
 NO_TAGS: Final = b"\x00"
 SIZE_BYTES: Final = 4
 _ID_SIZE: Final = 16
 LARGEST_FRAME: Final = 2**30
-"""Maximum frame size; a larger one means corruption or another protocol on that port."""
+"""Maximum frame size. A larger size means corruption, or that the port uses another protocol."""
 
 _HEADER: Final = struct.Struct(">ihhi")
 _SHORT: Final = struct.Struct(">h")
@@ -84,7 +84,7 @@ def write_count(count: int, *, flexible: bool) -> bytes:
 
 
 def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
-    """Return (array length, position after it); the length of a null array is 0.
+    """Return an array length, and the position after it; the length of a null array is 0.
 
     Raises CorruptData if `data` is too short for that many elements.
     """
@@ -100,7 +100,8 @@ def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
 
 
 def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False) -> tuple[View | None, int]:
-    """Return (nullable string or bytes, position after it). `wide`: 4-byte length in the inflexible encoding.
+    """Return (nullable string or bytes, position after it). `wide`: the length has four bytes in versions
+    that are not flexible.
 
     Raises CorruptData if the field exceeds `data`.
     """
@@ -142,7 +143,7 @@ def skip_tags(data: View, position: int) -> int:
 
 
 def read_nodes(data: View) -> Nodes:
-    """Return the brokers that a Fetch or Produce response names as leaders (KIP-951).
+    """Return the addresses of the leaders in a Fetch or Produce response (KIP-951), by broker id.
 
     Raises CorruptData, struct.error or UnicodeDecodeError if `data` is truncated or not UTF-8.
     """

@@ -65,7 +65,7 @@ class ProducedPartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """A complete Produce response. `nodes`: addresses of named leaders."""
+    """A complete Produce response. `nodes`: addresses of the leaders in leader hints."""
 
     throttle_ms: int
     partitions: list[ProducedPartition]
@@ -141,14 +141,14 @@ def _decode(version: int, body: View) -> ProduceResponse:
 
 
 _HEAD_3: Final = struct.Struct(">ihqq")
-"""Partition, error, base offset, append time."""
+"""Fields of a partition's response: partition, error code, base offset, append time."""
 _HEAD_5: Final = struct.Struct(">ihqq8x")
-"""Same, followed by the log start offset, which is skipped."""
+"""The fields of `_HEAD_3`, followed by the log start offset, which is skipped."""
 _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
-"""No record errors, no message, no tags: the common end of a partition's response."""
+"""The usual end of a partition's response: no record errors, no message, no tags."""
 _Complaint = tuple[tuple[tuple[int, str], ...], str, LeaderHint | None]
-"""Record errors, message, leader."""
+"""Record errors, error message and leader hint of a partition's response."""
 _NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 
 

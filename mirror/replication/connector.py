@@ -1,12 +1,13 @@
 """Connectors: the two Protocols for systems other than Kafka, and their lookup.
 
-A connector provides a `RecordSource`, a `RecordSink` or both. It is addressed as `NAME:/PATH`, such as
-`file:/var/landing`, and registered as an entry point of the groups `headrace.sources` and `headrace.sinks`: a
-function that takes the text after the colon. `mirror.jobs.transfer_job` copies records from a source to a
-sink. It relies on nothing but the contract below; `tests/contract/mirror/test_connectors.py` checks every
-connector against it, including Kafka's own.
+A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to it as `NAME:/PATH`, such as
+`file:/var/landing`. A package registers it as an entry point of the groups `headrace.sources` and
+`headrace.sinks`; the entry point is a function that takes the text after the colon.
+`mirror.jobs.transfer_job` copies records from a source to a sink. It relies only on the contract below;
+`tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
 
-Kafka-to-Kafka copies do not use connectors: the lanes of the engine pass batches through unopened.
+Kafka-to-Kafka copies do not use connectors: the lanes of the engine copy whole batches without decompressing
+them.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 class Bounds(NamedTuple):
     """Range [first, end) of the readable offsets of a partition.
 
-    `origin` identifies the log that the offsets belong to; a topic that is deleted and created again gets
-    another one. Empty means unknown.
+    `origin` identifies the log to which the offsets belong, and changes when a topic is deleted and created
+    again. Empty means unknown.
     """
 
     first: int
@@ -49,7 +50,7 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: every earlier record of that origin is committed or was left out on purpose."""
+    """A committed position: every earlier record of that origin is committed or was skipped on purpose."""
 
     next_offset: int
     origin: str = ""
@@ -63,10 +64,10 @@ class CommitRule(NamedTuple):
 
 
 class RecordPortion(NamedTuple):
-    """All records of a source within the offsets of `span`, in order, possibly none.
+    """All records of a source within a range of offsets, in order, possibly none.
 
-    `span` is the range that the source returned, such as the offsets in a batch header. Offsets before it
-    that no portion covered have no record.
+    `span` is that range, such as the offsets in a batch header. Offsets between two consecutive spans have no
+    record.
     """
 
     span: Span
@@ -85,10 +86,10 @@ class RecordSource(Protocol):
         ...
 
     def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
-        """Yield the records in [start, end) in order, in portions that carry the offsets they cover.
+        """Yield the records in [start, end) in order, in portions that state the offsets they cover.
 
-        Ends when the portions reach `end`, and not before. Raises Unreachable if the range cannot be read
-        now, CorruptData if it is damaged, DataLossDetected if it is missing.
+        The generator must not end before the portions have reached `end`. Raises Unreachable if the range
+        cannot be read now, CorruptData if it is damaged, DataLossDetected if it is missing.
         """
         ...
 
@@ -103,8 +104,8 @@ class RecordSink(Protocol):
     `commit` is the only step that takes effect: the records since the last commit and the new position become
     durable and visible together, or not at all, whenever the process dies.
 
-    If nothing has been committed, the start position is committed before the first record is written. After
-    any error the partition has to be taken again; `take` then returns the position that was committed.
+    For a partition without a committed position, the start position is committed before the first record is
+    written. After any error, the partition must be taken again; `take` then returns the committed position.
     `guarantees`: delivery guarantees that the sink supports. `commit_rule`: when to commit.
     """
 
@@ -119,14 +120,14 @@ class RecordSink(Protocol):
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Create missing topics with these numbers of partitions; leave existing ones unchanged."""
+        """Create missing topics with these numbers of partitions; leave existing topics unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition. Only one owner can commit: either the second one gets Fenced
-        here while the first lives, or the first gets Fenced when it commits.
+        """Become the owner of the partition. Only one owner can commit: either this call raises Fenced while
+        another owner lives, or the next commit of the former owner raises Fenced.
 
-        Returns the last committed position, or None if there is none. Raises Fenced, Unreachable.
+        Returns the last committed position, or None if nothing was committed. Raises Fenced, Unreachable.
         """
         ...
 
@@ -155,7 +156,7 @@ class LedgerKeeper(Protocol):
     """A sink that records the class of every offset."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Record offsets that are not written, before any later record is written."""
+        """Record offsets that will not be written; called before any later record is written."""
         ...
 
 

@@ -28,9 +28,9 @@ T = TypeVar("T")
 _ROUND_SECONDS: Final = 0.5
 """Longest wait for events in one loop iteration of a command."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""Budget of each cluster for responses outside the lanes; separate, so that no cluster waits for another."""
+"""Memory of each cluster for responses outside the lanes, so that no cluster waits for another."""
 _FRAME_MARGIN: Final = 64 * 1024
-"""Room for a response beyond the requested record bytes."""
+"""Maximum size of a response in addition to the requested bytes of records."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class EngineIdentity:
 
 
 class EngineContext:
-    """Context of one engine. Clusters are opened when a lane first needs them."""
+    """Context of one engine. A cluster is opened when a lane first needs it."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return why progress stored there will expire, or None if it will not or is unused so far."""
+        """Return why progress stored at the cluster will expire; None if it will not, or is unused."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -128,21 +128,21 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the clusters with a response overdue since before `before`, and since when."""
+        """Return the clusters with a response that is overdue since before `before`, and since when."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return the clusters back from an outage since the last call, with its monotonic start time."""
+        """Return the clusters back from an outage since the last call, with its start (monotonic seconds)."""
         found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the seconds of broker throttling since the last call, by cluster, omitting zeros."""
+        """Return the seconds of throttling by brokers since the last call, by cluster, without zeros."""
         found = {name: one.take_throttled() for name, one in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """Return the worst broker clock skew of each cluster, omitting unknown ones."""
+        """Return the largest clock skew of a broker by cluster, without clusters of unknown skew."""
         now_ms = self.clock.now_ms()
         found = {name: one.clocks.worst(now_ms) for name, one in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
@@ -152,18 +152,18 @@ class EngineContext:
         return self._clusters[reference].silence
 
     def rack(self, reference: ClusterRef) -> str:
-        """Return our rack within the cluster."""
+        """Return the rack that this client has in the cluster."""
         return self._access(reference).rack
 
     def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas that a new lane shares, of its task and its datastream.
+        """Return the quotas of the task and the datastream of a new lane.
 
-        Until this worker has a share of the datastream's quota, the one of its definition applies.
+        Until this worker has a share of the datastream's quota, the whole quota in the specification applies.
         """
         return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
 
     def shared_buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the same for a running lane: only shares count."""
+        """Return the quotas of a running lane, for which only this worker's shares of quotas apply."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
 
     def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
@@ -181,8 +181,8 @@ class EngineContext:
         return tuple(found)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """Set the bytes per second that lanes of these groups may copy here; groups without an entry have no
-        quota. Return the groups whose quota changed."""
+        """Set the bytes per second that the lanes of each group may copy in this worker; groups without an
+        entry have no quota. Return the groups whose quota changed."""
         changed = {
             group
             for group in shares.keys() | self._shares.keys()
@@ -198,20 +198,20 @@ class EngineContext:
         return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the bytes that a lane requests at a time; a quota limits them, so lanes can share it."""
+        """Return the bytes that a lane requests at a time; a quota reduces them, so that lanes share it."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """Return the share of a tier's memory for responses of that cluster."""
+        """Return the memory of a tier that is reserved for responses of that cluster."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
         return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
-        """Run one coroutine to completion, for commands that run nothing else.
+        """Run one coroutine to completion; for commands that run nothing else.
 
-        Raises TimedOut after `seconds`; the context cannot run anything afterwards.
+        Raises TimedOut after `seconds`; then the context cannot be used any longer.
         """
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:

@@ -62,7 +62,7 @@ _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """A copy engine for use by one thread; all waiting happens in `step`. Owns the context and closes it.
+    """A copy engine, used by one thread; only `step` waits. The engine owns the context and closes it.
 
     `lanes` is the registry of lanes, `runner` changes their state, `checkpoints` stores their progress.
     """
@@ -92,7 +92,7 @@ class BatchEngine:
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare for lanes that another instance still owns: connect and look up metadata, copy nothing."""
+        """Prepare lanes that another instance still owns: connect and look up metadata, but copy nothing."""
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -166,7 +166,7 @@ class BatchEngine:
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Return measurements since the last call, one per lane with anything to report."""
+        """Return measurements for the time since the last call, without lanes that have nothing to report."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, oldest_request = self._context.loop.now(), self._oldest_request()
@@ -186,7 +186,7 @@ class BatchEngine:
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the latest measurements with backlog ages as they count against objectives."""
+        """Return the latest measurements, with only those backlog ages that count against objectives."""
         return [
             one if lane.read.excused is None else counted_metric(lane.read.excused, one)
             for lane, one in zip(self._measured, metrics, strict=True)
@@ -197,8 +197,8 @@ class BatchEngine:
     ) -> Sequence[LanePosition | None]:
         """Return the positions of the lanes in the latest measurements, in order.
 
-        `at`: now, in monotonic seconds, for a receiver that has all earlier positions. Lanes that
-        `PositionWatch` can skip are then None.
+        `at`: current time in monotonic seconds, if the receiver has all earlier positions; then the positions
+        that `PositionWatch` withholds are None.
         """
         if at is not None:
             return self._positions.due_positions(self._measured, at, self._measured_ms)
@@ -206,11 +206,12 @@ class BatchEngine:
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
     def measured_checkpoints(self) -> Sequence[int]:
-        """Those of the lanes of the last measurements, in order."""
+        """Return the checkpoints of the lanes in the latest measurements, in order."""
         return [lane.checkpoint for lane in self._measured]
 
     def timestamp_offsets(self) -> Sequence[int]:
-        """Return the offset of producers' clocks, in ms, of the lanes in the latest measurements."""
+        """Return the errors of producers' clocks, in ms, for the lanes in the latest measurements, in
+        order."""
         return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
@@ -220,18 +221,20 @@ class BatchEngine:
         }
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds of broker throttling (KIP-219) since the last call, by cluster."""
+        """Return the seconds for which brokers have throttled this engine (KIP-219) since the last call, by
+        cluster."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Return the worst broker clock skew by cluster, omitting unknown ones.
+        """Return the largest clock skew of a broker by cluster, without clusters whose skew is unknown.
 
-        Skew is measured by writes to a topic with append times.
+        Writes to topics with `LogAppendTime` measure it.
         """
         return self._context.clock_skews()
 
     def _oldest_request(self) -> float:
-        """Return the due time of the oldest outstanding request to any broker, infinity if there is none."""
+        """Return the time at which the oldest outstanding response of any broker was due; infinity if none is
+        outstanding."""
         oldest_requests = [
             channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]

@@ -1,7 +1,7 @@
-"""Execution of the decisions of `mirror.lane.lifecycle`. Only writer of a lane's state and generation.
+"""Executes the decisions of `mirror.lane.lifecycle`. Only this module changes a lane's state and generation.
 
-Everything that happens to a lane reaches `handle` as an event; events of an earlier generation are dropped
-there. The new state is written before its actions run, so if an action fails, the error handling knows the
+Everything that happens to a lane is passed to `handle` as an event; events of an earlier generation are
+dropped. The new state is written before its actions run, so if an action fails, the error handling knows the
 target state, and a stop is never lost.
 """
 
@@ -36,14 +36,14 @@ from mirror.replication.reports.causes import cause_of
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 1000
 _SOON_SECONDS: Final = 0.5
-"""Delay of the next try after a cluster could not be reached."""
+"""Delay of the next attempt after a cluster could not be reached."""
 
 
 class Transactions(Protocol):
     """Transactions of exactly-once lanes, as seen by code that changes lanes."""
 
     def prepare(self, lane: Lane, floor: int) -> None:
-        """Require transactions for everything the lane sends. `floor`: see `TransactionState`."""
+        """Require a transaction for every batch that the lane sends. `floor`: see `TransactionState`."""
         ...
 
     def begin(self, lane: Lane) -> None:
@@ -51,7 +51,7 @@ class Transactions(Protocol):
         ...
 
     def commit(self, lane: Lane) -> None:
-        """End the lane's transaction now; then carry out its intent."""
+        """Commit the lane's transaction now, and then carry out its `Intent`."""
         ...
 
     def abandon(self, lane: Lane) -> None:
@@ -63,18 +63,18 @@ class Transactions(Protocol):
         ...
 
     def pump(self, now: float) -> None:
-        """Do time-based work."""
+        """Do the work that is due at `now`."""
         ...
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Begin to start many lanes. The result returns the lanes for which this start is still valid."""
+    """Return a function that returns those of the lanes whose present start is still valid."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneRunner:
-    """Runner of the lifecycle and of the steps of lanes. `transactions` makes the transaction manager."""
+    """Runs the lifecycle and steps of lanes. `transactions`: function that creates their manager."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply the event to the lane and perform the resulting actions. Return False if outdated."""
+        """Apply the event and perform the resulting actions. Return False if the event is outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
             return False
@@ -141,7 +141,7 @@ class LaneRunner:
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
-        """Pause a lane whose pausing failed, whatever state it is in."""
+        """Pause a lane in any state, after an attempt to pause it failed."""
         pause = pause_again(lane.pause, str(problem), self._context.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
@@ -167,8 +167,8 @@ class LaneRunner:
         self._context.loop.spawn(self.run(lane, lane.turn, steps))
 
     async def run(self, lane: Lane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous steps of the lane's generation `turn`; stop them once the lane has restarted. A
-        failure pauses only this lane, and nothing if it is of an earlier generation."""
+        """Run asynchronous steps for the lane's generation `turn`; stop them once the lane has restarted. A
+        failure pauses only this lane; a failure in an earlier generation has no effect."""
         try:
             await RunWhile(lambda: lane.turn == turn, steps)
         except Exception as error:  # noqa: BLE001 - only this lane is affected
@@ -198,7 +198,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: Lane) -> None:
-        """Release unsent batches, to free memory for other lanes. They are read again later."""
+        """Release unsent batches, to free memory for other lanes. The batches are read again later."""
         end = lane.read.position
         lane.shed()
         if lane.reader is not None:
@@ -211,7 +211,8 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: Lane) -> None:
-        """Fetch from the lane's position, or finish at its end. Does nothing unless the lane is copying."""
+        """Fetch from the lane's position, or finish the lane if it has reached its end offset. Does nothing
+        unless the lane is copying."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -221,12 +222,12 @@ class LaneRunner:
             self._lanes.source(lane).attach(lane)
 
     def finish(self, lane: Lane) -> None:
-        """Finish a lane that has read up to its end; it stops once everything is sent."""
+        """Finish a lane that has read up to its end offset; it stops once all batches are acknowledged."""
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: Lane) -> None:
-        """Carry out the intent if no batch is in flight."""
+        """Carry out the lane's `Intent` if no batch is in flight."""
         if lane.intent is not None and not lane.queue.in_flight:
             self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
@@ -236,13 +237,13 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
     def probe(self, now_ms: int) -> None:
-        """Retry the paused lanes whose probe is due."""
+        """Restart the paused lanes whose next attempt is due."""
         while self._probes and self._probes[0][0] <= now_ms:
             _, _, lane, turn = heapq.heappop(self._probes)
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Retry and return the lanes that paused since `since_ms`, when an outage of the cluster began."""
+        """Restart and return the lanes paused since `since_ms`, the start of a cluster's past outage."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()

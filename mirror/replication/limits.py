@@ -1,6 +1,6 @@
-"""Limits of destination topics, and the routing rules that follow for lanes.
+"""Limits of destination topics, and the routing rules of lanes that follow from them.
 
-Only writer of a lane's rules, including those learned from rejections.
+Only this module changes a lane's rules, including rules learned from rejections.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic, or defaults without the right to describe it.
+        """Return the limits of each topic; defaults for a topic without the right to describe it.
 
         Raises Unreachable.
         """
@@ -78,7 +78,8 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: Lane, size: int) -> None:
-    """Reduce the batch size to half of `size`, which the destination rejected regardless of its settings."""
+    """Reduce the maximum batch size of the lane to half of `size`. The destination rejected a batch of that
+    size although its settings allow it."""
     lane.size_cap = max(size // 2, _LEAST_BATCH)
 
 
@@ -88,8 +89,8 @@ def forget_cap(lane: Lane) -> None:
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Re-encode the batches of [first, following) and those between them and earlier rejected batches; with
-    `singly`, record by record."""
+    """Decode and encode the batches in [first, following), and the batches between them and batches that were
+    rejected before. With `singly`, send them record by record."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -99,26 +100,27 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Omit these source records. `source`: the lane's source identity when they were rejected."""
+    """Do not copy these source records. `source`: identity of the lane's source when the records were
+    rejected."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Omit the batch that ends at this source offset.
+    """Do not copy the batch that ends at this source offset.
 
-    `source`: the lane's source identity when it met the batch.
+    `source`: identity of the lane's source when it read the batch.
     """
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
 def forget_other_topics(lane: Lane) -> None:
-    """Drop rejections that belong to a former source topic, now that the present one has been looked up.
+    """Drop rejections that belong to a former source topic, after the current topic has been looked up.
 
-    When the first transaction in a new topic aborts, an exactly-once lane returns to the progress of the
-    former topic, and must still know the rejected batches of the new one. Rejections in the new topic
-    therefore stay.
+    Rejections in the new topic are kept: when the first transaction in the new topic aborts, an exactly-once
+    lane returns to the progress of the former topic, but must still know the rejected batches of the new
+    topic.
     """
     lane.read.rules = lane.read.rules.with_refusals_of(
         lane.progress.source.topic_id, lane.progress.source.cluster_id
@@ -126,14 +128,14 @@ def forget_other_topics(lane: Lane) -> None:
 
 
 def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
-    """Return the lane's rules, prepared for a rejection in that topic."""
+    """Return the lane's rules, without rejections in source topics other than `source`."""
     rules = lane.read.rules.with_refusals_of(source.topic_id, source.cluster_id)
     life = max(rules.refused_life, lane.progress.life)
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
 class RuleBook:
-    """Cache of rules by policy and limits; lanes with equal ones share an object."""
+    """Cache of rules by policy and limits. Lanes with equal policies and limits share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
@@ -145,12 +147,11 @@ class RuleBook:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the rules for a starting lane, including rejections learned for records at or after its
-        start.
+        """Return the rules for a starting lane, including rejections of records at or after its start.
 
-        The start is the stored position, not that of an open transaction. For a position of -1 (not
-        determined yet) or of an earlier life, all rejections are kept, as they may lie ahead in another
-        history.
+        The start is the stored position, not the position in an open transaction. If the position is -1 (not
+        determined yet) or belongs to an earlier life of the log, all rejections are kept, because the lane
+        may still reach them.
         """
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))

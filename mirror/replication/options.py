@@ -1,6 +1,6 @@
 """Sizes and timeouts of an engine as plain values, so that a worker process need not import pydantic.
 
-`settings.py` is the operator's view.
+`settings.py` defines the corresponding settings for operators.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ class CopyingOptions:
 
     @property
     def ahead_bytes(self) -> int:
-        """Size of a request for reading ahead: four for each connection fit into the memory."""
+        """Size of a request for reading ahead: the memory has room for four of them per connection."""
         return self.read_ahead_bytes // (4 * max(self.read_connections, 1))

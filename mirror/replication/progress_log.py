@@ -1,12 +1,12 @@
 """Progress of lanes in a compacted topic of the destination cluster.
 
-The topic is read on demand by new owners: first a full scan, later only new records. Only the progress of
-requested lanes is kept in memory, because the topic has that of every lane; lanes requested later cost
-another scan of their partitions. The reader itself decides which transactional records count (those with a
-commit marker), because transactions of unrelated lanes hold back the last stable offset of the topic.
+The topic is read on demand by new owners: first a full scan, later only new records. The topic contains the
+progress of every lane, but only that of requested lanes is kept in memory; a later request for other lanes
+causes another scan of their partitions. The reader itself decides which transactional records count (those
+with a commit marker), because transactions of unrelated lanes would delay a read-committed consumer.
 
-The records of a lane stay in the partition where they were found, even after partitions were added. A topic
-that deletes old records is rejected: a lane without progress would start over.
+The records of a lane are always written to the partition in which they were found, even after partitions were
+added. A topic that deletes old records is rejected: a lane without progress would start over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SETTINGS: Final = {
 _log = logging.getLogger(__name__)
 _BATCH_BYTES: Final = 512 * 1024
 _LARGEST_BATCH: Final = 16 * 1024 * 1024
-"""Limit on the decompressed size; our own batches are much smaller."""
+"""Maximum decompressed size of a batch; batches written by Headrace are much smaller."""
 _COMMIT_MARKER: Final = 1
 _CHECK_SECONDS: Final = 60.0
 _MAIN_PARTS: Final = 3
@@ -100,11 +100,11 @@ class ProgressLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable, so a lane without progress may have had some in it."""
+        """Return whether a batch was unreadable; it may have contained the progress of any lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:
-        """Keep the progress of these lanes from the next read on."""
+        """Keep the progress of these lanes in memory, starting with the next read."""
         if not self._keeps_all:
             self._unseen.update({main_key(key) for key in keys} - self._wanted)
 
@@ -164,7 +164,7 @@ class ProgressLog:
         )
 
     def groups(self) -> set[str]:
-        """Return the groups with stored progress, limited to records read and kept."""
+        """Return the groups with stored progress, as far as their records were read and kept."""
         return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._keys()}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
@@ -182,8 +182,8 @@ class ProgressLog:
         return [key for part in self._parts.values() for key in part.values]
 
     def partition_of(self, key: bytes) -> int:
-        """Return the partition for records of a lane: the one that has its main record, or one chosen by the
-        hash of its main key for a new lane."""
+        """Return the partition for records of a lane: the partition that contains its main record, or for a
+        new lane a partition chosen by the hash of its main key."""
         main = _main_of(key)
         if main not in self._places:
             holders = self._holders(main)
@@ -229,9 +229,9 @@ class ProgressLog:
         )
 
     async def _check_settings(self) -> None:
-        """Check the topic's settings at most once a minute.
+        """Check the topic's settings, at most once a minute.
 
-        They stay unknown without the right to describe it.
+        Without the right to describe the topic, the settings stay unknown.
         """
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
@@ -322,10 +322,10 @@ class ProgressLog:
 
 
 class ProgressPart:
-    """Progress in one partition of the topic for the lanes in `wanted`; for all if `wanted` is None.
+    """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
 
-    `place`: partition number and number of partitions. `is_scattered`: has records that belong to another
-    partition by hash, because the topic had fewer partitions. `is_damaged`: a batch could not be read.
+    `place`: partition number and number of partitions. `is_scattered`: it has records whose hash belongs to
+    another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be read.
     """
 
     def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:

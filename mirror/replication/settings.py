@@ -27,31 +27,35 @@ class CopyingSettings(Settings):
     partition_fetch_bytes: int = Field(default=_DEFAULTS.partition_fetch_bytes, ge=16 * 1024)
     """Maximum bytes of one partition in a fetch response; a larger batch is still returned whole."""
     largest_batch_bytes: int = Field(default=_DEFAULTS.largest_batch_bytes, ge=1024 * 1024)
-    """Maximum size in bytes of a batch. A response with a larger one is rejected before it is received. The
+    """Maximum size in bytes of a batch. A response with a larger batch is rejected before it is received. The
     default is the largest request that a broker accepts (`socket.request.max.bytes`)."""
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
-    """Maximum decompressed bytes of a batch that has to be opened; `on-rejection` applies to larger ones."""
+    """Maximum decompressed bytes of a batch that must be decoded; `on-rejection` applies to larger
+    batches."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
-    """Maximum records and headers of a batch that has to be opened; `on-rejection` applies to larger ones."""
+    """Maximum number of records and headers in a batch that must be decoded; `on-rejection` applies to larger
+    batches."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
-    """Buffered bytes at which fetching of a partition stops until some of them are sent."""
+    """Buffered bytes of a partition at which fetching the partition stops until some of them are sent."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
     """Maximum size in bytes of a produce request."""
     read_connections: int = Field(default=_DEFAULTS.read_connections, ge=0, le=512)
-    """Maximum number of additional connections to a distant broker for catching up. They are opened while
-    they raise the rate: the distance limits each connection to one socket buffer per round trip."""
+    """Maximum number of additional connections to a distant broker for catching up. The distance limits each
+    connection to one socket buffer per round trip, so connections are added as long as they increase the
+    rate."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
-    """Maximum number of connections to a distant broker for writing: one for each partition, up to this
-    number, and up to as many for batches side by side, if the window of the broker limits the others. Any
-    other broker gets three."""
+    """Maximum number of connections for writing to a distant broker: one for each partition, up to this
+    number, and up to as many for batches side by side, if the window of the broker limits the others. Other
+    brokers get three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
-    """Memory in bytes for what `read_connections` read ahead. Only used with them."""
+    """Memory in bytes for data that the connections of `read_connections` read ahead. It is used only if
+    there are such connections."""
     write_ahead_bytes: int = Field(default=_DEFAULTS.write_ahead_bytes, ge=2**20)
-    """Memory in bytes for batches that are sent side by side to distant brokers. Only used for them."""
+    """Memory in bytes for batches that are sent side by side to distant brokers. It is used only for them."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)
-    """Delay between two fetches of up-to-date partitions: a longer one means fewer and larger requests, and
+    """Delay between two fetches of up-to-date partitions. A longer delay means fewer and larger requests, but
     higher latency."""
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches of a backlog, to reduce the load of the brokers."""
@@ -60,9 +64,10 @@ class CopyingSettings(Settings):
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """Time after which a request without a response fails and is retried."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds
-    """Delay before a partition that paused on an error is retried. Doubles with each retry."""
+    """Delay before the first retry of a partition that has paused because of an error. The delay doubles with
+    each retry."""
     probe_longest_seconds: Seconds = _DEFAULTS.probe_longest_seconds
-    """Maximum delay between two retries."""
+    """Maximum delay between two retries of a paused partition."""
     transaction_interval_seconds: Seconds = _DEFAULTS.transaction_interval_seconds
     """Commit interval of exactly-once datastreams. Consumers see records only after the commit."""
     transaction_timeout_seconds: Seconds = _DEFAULTS.transaction_timeout_seconds
@@ -73,8 +78,8 @@ class CopyingSettings(Settings):
     """Maximum age of cached topic metadata and settings. Leader changes take effect immediately."""
 
     catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
-    """Grace period after a creation, a restart or the end of a pause. Until the partition has caught up,
-    records behind a shrinking backlog do not count against objectives."""
+    """Grace period after a creation, a restart or the end of a pause. During this time, records that wait
+    behind a shrinking backlog do not count against objectives, until the partition has caught up."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CopyingSettings:

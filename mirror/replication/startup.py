@@ -40,7 +40,7 @@ _OFFSETS_SECONDS: Final = 2.0
 """Time limit for offset lookups, so partitions without a leader do not delay others for longer."""
 
 Starting = Callable[[], list[Lane]]
-"""Lanes of a start that have not stopped, paused or restarted since."""
+"""Function that returns the lanes of a start that have not stopped, paused or restarted since."""
 
 
 class LaneStartup:
@@ -80,12 +80,14 @@ class LaneStartup:
                 self._context.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare for future lanes, except for steps that depend on where their present owner stops."""
+        """Prepare future lanes, except for steps that depend on the position at which their current owner
+        stops."""
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
             self._context.loop.spawn(self._get_ready(list(group)))
 
     def _open(self, lane: Lane) -> None:
-        """Open the lane's clusters and request its stored progress. Raises ConfigError if that fails."""
+        """Open the lane's clusters and request its stored progress. Raises ConfigError if a cluster cannot be
+        opened."""
         registry, context, spec = self._lanes, self._context, lane.spec
         if spec.source not in registry.sources:
             cluster, rack = context.cluster(spec.source), context.rack(spec.source)
@@ -149,7 +151,7 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Look up how far paused lanes are behind, because their last fetch response is getting old."""
+        """Look up the lag of paused lanes, because their last fetch response gets old."""
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
@@ -163,7 +165,7 @@ class LaneStartup:
                 lane.read.high_watermark = end.offset
 
     async def _load(self, starting: Starting) -> None:
-        """Load stored progress of lanes that have none in memory."""
+        """Load the stored progress of lanes without progress in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
@@ -186,7 +188,8 @@ class LaneStartup:
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:
-        """Refresh metadata of both clusters, pause lanes that cannot continue, and apply loss policies."""
+        """Refresh the metadata of both clusters, pause lanes that cannot continue, and apply the loss policy
+        to lanes that lost records."""
         lanes = starting()
         if not lanes:
             return
@@ -256,8 +259,8 @@ class LaneStartup:
         return problem
 
     def _is_elsewhere(self, lane: Lane) -> bool:
-        """Return whether the loaded progress belongs to a former datastream of the same name with another
-        destination, or precedes a restart."""
+        """Return whether the loaded progress must be ignored: it belongs to a former datastream with the same
+        name and another destination, or it is from before a restart."""
         progress, lane.found = lane.found, None
         if progress is None:
             return False
@@ -265,7 +268,7 @@ class LaneStartup:
         return not progress.is_of(name, self._lanes.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
 
     async def _find_positions(self, starting: Starting) -> None:
-        """Find start positions of lanes without a checkpoint or with a recreated topic."""
+        """Find the start positions of lanes that have no checkpoint, or whose source topic was recreated."""
         for lane in [one for one in starting() if begins_at_offset(one)]:
             self._runner.guard(lane, self._begin_at_offset)
         await self._start_positions.take_over(starting)
@@ -288,7 +291,7 @@ class LaneStartup:
     def _begin_at_offset(self, lane: Lane) -> None:
         """Start at the requested offset.
 
-        If the source has deleted it, or has not reached it, that counts as a loss.
+        If the source has deleted that offset, or its log ends before it, this counts as a loss.
         """
         assert lane.spec.start_offset is not None
         lane.begin(lane.spec.start_offset)
@@ -305,10 +308,11 @@ class LaneStartup:
         return self._lanes.source(lane).cluster.topic_id(lane.key.partition.topic)
 
     def _go(self, seen: bytes, lane: Lane) -> None:
-        """Copy from the lane's position, or start again if a topic is another one than that position's.
+        """Copy from the lane's position.
 
-        Any lane may have refreshed the metadata since `_look_at`. `seen`: id of the source topic before the
-        position was looked up.
+        If the position belongs to a former topic with the same name, start again: another lane may have
+        refreshed the metadata since `_look_at`. `seen`: id of the source topic before the position was looked
+        up.
         """
         known = lane.progress.source
         lane.progress.source = replace(known, topic_id=known.topic_id or seen)
@@ -317,11 +321,12 @@ class LaneStartup:
             self._runner.restart(lane, str(problem))
             return
         source, sink = self._lanes.source(lane), self._lanes.sink(lane)
-        lane.progress.source = SourceIdentity(
-            self._source_id(lane), known.leader_epoch, source.cluster.cluster_id
-        )
+        # An older broker of a cluster that is being upgraded reports no ids.
+        source_id = self._source_id(lane) or lane.progress.source.topic_id
+        lane.progress.source = SourceIdentity(source_id, known.leader_epoch, source.cluster.cluster_id)
         forget_other_topics(lane)
-        lane.progress.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.progress.target_id = target_id or lane.progress.target_id
         lane.progress.target_cluster = sink.cluster.cluster_id
         source.cluster.pin(source.cluster.cluster_id)
         sink.cluster.pin(lane.progress.target_cluster)
@@ -352,7 +357,7 @@ def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
 
 
 def _question(lane: Lane) -> tuple[bool, int]:
-    """Return the parameters of the lane's offset lookup: isolation and timestamp."""
+    """Return the isolation level and the timestamp of the lane's ListOffsets request."""
     return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
 
 

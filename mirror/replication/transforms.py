@@ -1,8 +1,9 @@
 """Transforms and filters: plug-ins that change or drop records.
 
 A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text after the colon
-in `name:text` and returns a `mirror.lane.rules.Transform`. It must be pure: after a crash, the same record
-must yield the same result, or the comparison with the destination's tail would not recognize it.
+in `name:text` and returns a `mirror.lane.rules.Transform`. A transform must be pure: after a crash, the same
+record must yield the same result. Otherwise the comparison with the destination would not recognize the
+copied record.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ BUILT_IN: Final[dict[str, Factory]] = {
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
     """Return the transforms of these names, in order.
 
-    Raises ConfigError for an unknown one or an invalid argument.
+    Raises ConfigError for an unknown name or an invalid argument.
     """
     return tuple(_load(name) for name in names)
 

@@ -1,1 +1,2 @@
-"""Worker processes: their loop, the pipe to them, and the pool that manages them."""
+"""Worker processes: the loop of a worker, the channel between a worker and the control process, and the pool
+of workers."""

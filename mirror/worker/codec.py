@@ -1,7 +1,7 @@
 """Conversion of values to and from JSON lists of their fields. Pure.
 
-Lanes of one group share a policy, which may be long: lane specs are encoded as a list of policies and one row
-per lane, which starts with the index of its policy.
+Lanes of one group share a policy, which may be long. So lane specs are encoded as a list of policies and one
+row per lane; the row starts with the index of the lane's policy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 LARGEST_SPEC: Final = 48 * 1024
-"""Maximum size of the description of one lane with its policy, in bytes."""
+"""Maximum size in bytes of the specification of one lane, including its policy."""
 _UNKNOWN: Final = [*UNKNOWN_RETENTION]
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 """Native JSON types, used by most fields."""
 _tagged: Final[dict[str, Any]] = {}
-"""Classes of union members, whose encoding starts with the name of their class."""
+"""Classes that are members of a union; the encoding of their values starts with the class name."""
 
 
 def tag(*kinds: Any) -> None:
@@ -122,14 +122,15 @@ def to_plain(value: Any) -> Any:
 
 
 def _is_flat(hint: Any) -> bool:
-    """Return whether values of that type are unchanged by JSON."""
+    """Return whether encoding to JSON and decoding preserves values of this type."""
     hint = getattr(hint, "__supertype__", hint)
     return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(arg) for arg in get_args(hint)))
 
 
 @cache
 def _is_plain(hint: Any) -> bool:
-    """Return whether JSON can encode values of that type directly, including named tuples of such values."""
+    """Return whether JSON can encode values of this type directly; this includes named tuples of such
+    values."""
     if _is_flat(hint) or hint is Ellipsis:
         return True
     if _is_named(hint):

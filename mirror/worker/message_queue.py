@@ -1,8 +1,8 @@
 """Outgoing messages of one worker.
 
-Messages are sent in order, except that the latest lease overtakes all waiting messages and replaces older
-leases: a worker that is sent many lanes keeps its lease meanwhile. A thread writes as fast as the worker
-reads, so callers never block.
+Messages are sent in order, with one exception: a lease is sent before all waiting messages and replaces older
+leases, so the lease of a worker does not expire while many lanes are sent to it. A thread writes as fast as
+the worker reads, so callers never block.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class MessageQueue:
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Add a lease, replacing a waiting one."""
+        """Queue a lease in front of the messages; it replaces a waiting lease."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
-        """Replace all waiting messages by the last one, which makes them irrelevant."""
+        """Replace all waiting messages with the last message, which makes them irrelevant."""
         self._lease = None
         self._waiting = deque([frame])
 
@@ -68,7 +68,7 @@ class ChannelWriter:
 
     def put(self, message: Message) -> None:
         """Queue a message; never block. Raises InvalidRequest for a lane that is too large, and any encoding
-        error; nothing is queued then."""
+        error; in these cases, nothing is queued."""
         frames = encode_parts(message)
         with self._changed:
             if self._is_closed:
@@ -89,11 +89,12 @@ class ChannelWriter:
 
     @property
     def taken(self) -> int | None:
-        """Number of chunks that the worker has read; None if no message is pending."""
+        """Number of chunks of the pending messages that the worker has read; None if no message is
+        pending."""
         return None if self.is_idle else self._taken
 
     def close(self) -> None:
-        """Stop writing. A pending write ends when the channel is shut down."""
+        """Stop the writer thread. A write in progress ends when the channel is shut down."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -1,6 +1,7 @@
-"""Pool of worker processes: starts, kills hung ones, and restarts with increasing delay.
+"""Pool of worker processes: starts workers, kills hung workers, and restarts crashed workers with increasing
+delay.
 
-Used by one thread; reader threads only put messages into the inbox. Only `stop` blocks.
+Only one thread uses the pool; reader threads only put messages into the inbox. Only `stop` blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from mirror.worker.slot import WorkerSlot
 
 _log = structlog.get_logger(__name__)
 _LAST_WORDS_SECONDS: Final = 0.5
-"""Time for a worker to exit after its channel was closed; blocks the other workers."""
+"""Maximum wait for a worker to exit after its channel was closed. The pool serves no other worker during this
+time."""
 _GRACE_SECONDS: Final = 2.0
 """Time beyond the deadline for a worker to exit on request."""
 LEASE_OVER: Final = "its lease expired"
@@ -37,7 +39,7 @@ Inbox = queue.SimpleQueue[object]
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """`restart_delay_seconds`: delay after the first crash, doubled with each further one;
+    """`restart_delay_seconds`: delay after the first crash, doubled with each further crash;
     `silence_limit_seconds`: time without messages after which a worker is killed."""
 
     restart_delay_seconds: float
@@ -46,8 +48,8 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """One place of a pool: its process, if any, the channel to it, and the writer and reader threads of the
-    channel; the reader updates `pulse`."""
+    """A worker of a pool across restarts of its process: the process, if it runs, the channel to it, and the
+    channel's writer and reader threads. The reader updates `pulse`."""
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
@@ -87,8 +89,8 @@ class PooledWorker:
         self.reader = reader
 
     def hang_up(self) -> None:
-        """Close the channel after its threads have ended. Otherwise a reader about to wait on the closed
-        descriptor could wait on the next socket with the same number, and steal its messages."""
+        """Close the channel after its threads have ended. Otherwise a reader could wait on a closed file
+        descriptor whose number the next socket gets, and read the messages of that socket."""
         if self.channel is None:
             return
         if self.writer is not None:
@@ -110,8 +112,8 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """Pool of `count` workers that are kept running, and `spares` that run when launched. `setup`: first
-    message to each process."""
+    """Pool of `count` workers that are kept running, and of `spares` workers that run only when launched.
+    `setup`: first message to each process."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class WorkerPool:
 
     @property
     def alive(self) -> list[PooledWorker]:
-        """Workers with a process, without spares."""
+        """Workers that have a process, except spares."""
         return [worker for worker in self.workers if worker.process is not None]
 
     def start(self) -> None:
@@ -171,7 +173,7 @@ class WorkerPool:
             theirs.close()
 
     def bury(self, worker: PooledWorker, *, failed: bool) -> str:
-        """Remove the process and return how it ended. A failed one is restarted after a delay."""
+        """Remove the process and return how it ended. A failed process is restarted after a delay."""
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None
@@ -185,8 +187,8 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
-        """Return the worker whose process sent the item, or None for a former process. Record that it is
-        ready."""
+        """Return the worker whose process sent the item, or None if the item is from a former process. Record
+        that the process is ready if the item says so."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
@@ -202,13 +204,14 @@ class WorkerPool:
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Ask the worker to drain until the deadline and exit; `look` kills it after the grace period."""
+        """Request the worker to drain until the deadline and to exit. If the worker does not exit, `look`
+        kills it after the grace period."""
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
         worker.send(Shutdown(deadline_seconds))
 
     def look(self) -> list[PooledWorker]:
-        """Kill hung workers, restart due ones, and return the started workers."""
+        """Kill hung workers, start workers whose restart is due, and return the started workers."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
@@ -242,8 +245,8 @@ class WorkerPool:
         return running
 
     def stop(self, deadline_seconds: float) -> list[PooledWorker]:
-        """Let every worker drain until the deadline, kill the remaining ones, and cancel restarts. Returns
-        the workers that had a process. Idempotent."""
+        """Let every worker drain until the deadline, kill the workers that remain, and cancel restarts.
+        Returns the workers that had a process. Idempotent."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             self.end(worker, deadline_seconds)

@@ -1,9 +1,9 @@
 """Loop of one worker process: receive commands, copy, report.
 
 The loop never blocks longer than a few milliseconds outside the engine. If the control process dies (end of
-file), the lanes are released: their checkpoints are written and other workers take over. If the lease
-expires, nothing more is written, not even a checkpoint; a copy has no lease. Modules imported here use memory
-in every worker.
+file), the worker releases the lanes: it writes their checkpoints, and other workers take over. If the lease
+expires, the worker writes nothing more, not even a checkpoint. The workers of a copy have no lease. Every
+module imported here uses memory in every worker.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Worker:
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._orders: deque[Message] = deque()
-        """Received messages in order that are not yet processed; leases take effect immediately."""
+        """Received messages that are not yet processed, in order. Leases are not queued; they take effect
+        immediately."""
         self._lease_until = math.inf
         self._next_alive = 0.0
 
@@ -126,7 +127,7 @@ class Worker:
         return True
 
     def _obey_some(self) -> None:
-        """Process received messages for a short time only, because the next lease may have arrived."""
+        """Process received messages, but only for a short time, because the next lease may have arrived."""
         until = self._clock.monotonic() + _ORDERS_SECONDS
         while self._orders:
             self._obey(self._orders.popleft())
@@ -134,7 +135,7 @@ class Worker:
                 return
 
     def _check_lease(self) -> None:
-        """Raise LeaseOver if the lease has expired, unless a newer one arrived during a long operation."""
+        """Raise LeaseOver if the lease has expired, unless a newer lease arrived during a long operation."""
         while self._clock.monotonic() >= self._lease_until:
             if not self._receive():
                 raise LeaseOver("the control process has not extended the lease; writing has stopped")
@@ -159,7 +160,7 @@ class Worker:
                 _log.error("message skipped: unexpected type %s", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes. Failures are only logged; they are reported when the lane starts."""
+        """Prepare lanes. Failures are only logged, because the start of the lane will report them."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
@@ -167,7 +168,7 @@ class Worker:
                 _log.warning("cannot prepare lane %s: %s", spec.key.partition, reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
-        """Start a lane; if it cannot start, pause it and retry with increasing delay."""
+        """Start a lane. If the lane cannot start, pause it and retry with increasing delay."""
         self._refused.pop(spec.key, None)
         try:
             self._engine.start_lanes((spec,))
@@ -200,8 +201,8 @@ def _skipped(error: CorruptData) -> None:
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """Read the first message from the parent of a copy and no byte beyond it; return None if the parent is
-    gone."""
+    """Read the first message from the parent of a copy, and no byte after the message. Return None if the
+    parent is gone."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

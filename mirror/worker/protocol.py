@@ -1,8 +1,8 @@
 """Messages between the control process and its worker processes over a socket pair. Pure.
 
-A message is a four-byte length (big-endian) and a JSON list: its class name, then its fields in order
-(`codec`). Both ends run the same version. An end of file at the worker means that the control process is
-gone.
+A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
+the fields in order (`codec`). Both ends run the same version. If the worker reads an end of file, the control
+process is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.codec import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
-"""Exit code of a worker whose lease expired; not a failure of the worker itself."""
+"""Exit code of a worker whose lease expired; this does not count as a failure of the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class ExpectLanes:
-    """To a worker: prepare for lanes that will be assigned to it once their present owner has released
-    them."""
+    """Message to a worker: prepare lanes that will be assigned to this worker after their current owner has
+    released them."""
 
     specs: tuple[LaneSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartLanes:
-    """To a worker: copy these lanes, assigned by the plan of this epoch."""
+    """Message to a worker: copy these lanes, which the plan of this epoch assigns."""
 
     epoch: Epoch
     specs: tuple[LaneSpec, ...]
@@ -50,7 +50,7 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """To a worker: drain, checkpoint and release these lanes."""
+    """Message to a worker: drain, checkpoint and release these lanes."""
 
     keys: tuple[LaneKey, ...]
 
@@ -64,16 +64,16 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """To a worker: its share of the quotas of its lanes' groups."""
+    """Message to a worker: the worker's share of the quota of each group of its lanes."""
 
     shares: tuple[QuotaShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendLease:
-    """To a worker: permission to write until this time of the machine's monotonic clock (seconds).
+    """Message to a worker: permission to write until this time of the machine's monotonic clock (seconds).
 
-    A worker without a further extension stops on its own, even if the control process is frozen.
+    A worker whose lease is not extended stops, even if the control process is frozen.
     """
 
     until: float
@@ -81,14 +81,14 @@ class ExtendLease:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """To a worker: release everything within the deadline and exit."""
+    """Message to a worker: release everything within the deadline and exit."""
 
     deadline_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """First message from a worker: it accepts commands. `data_plane`: compiled or interpreted."""
+    """First message from a worker, which now accepts commands. `data_plane`: compiled or interpreted."""
 
     data_plane: str
 
@@ -100,14 +100,14 @@ class WorkerAlive:
 
 @dataclass(frozen=True, slots=True)
 class LaneNews:
-    """From a worker: lane events."""
+    """Message from a worker: lane events."""
 
     events: tuple[LaneEvent, ...]
 
 
 class CoreUse(NamedTuple):
-    """CPU use of a worker process in cores: cores in use, and share of the time that its runnable copy thread
-    waited for a core. None if unknown."""
+    """CPU use of a worker process: number of cores in use, and share of the time for which the copy thread
+    was runnable but waited for a core. None if unknown."""
 
     busy: float | None = None
     waited: float | None = None
@@ -119,10 +119,10 @@ NO_CORE_USE: Final = CoreUse()
 @dataclass(frozen=True, slots=True)
 class LaneRate:
     """Recent rates of one lane per second, and its lag in records and in ms (None if unknown). `shown`: rates
-    of `SHOWN_OF_LANES`, in that order. `position`: None if omitted, with the meaning of
-    `LanePosition.is_watched`. `core`: CPU use of the whole worker process.
-    `checkpoint`: source offset to resume from; None from workers of an older version. `offset_ms`: offset of
-    its producers' clocks, positive if ahead; 0 if right or unknown."""
+    of the fields in `SHOWN_OF_LANES`, in that order. `position`: None if the worker withholds the position
+    (see `LanePosition.is_watched`). `core`: CPU use of the whole worker process. `checkpoint`: source offset
+    to resume from; None from workers of an older version. `offset_ms`: error of the clocks of the lane's
+    producers, positive if ahead; 0 if correct or unknown."""
 
     key: LaneKey
     source: ClusterRef
@@ -187,7 +187,7 @@ class TaskSums:
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Return the sum of both; the result has the task of this one."""
+        """Return the sum of both, with the task of `self`."""
         sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)
@@ -201,14 +201,14 @@ class ThrottledTime(NamedTuple):
 
 
 class ClusterClock(NamedTuple):
-    """Clock skew of a broker of the cluster relative to ours, measured by one worker."""
+    """Clock skew of a broker of the cluster relative to our clock, measured by one worker."""
 
     cluster: ClusterRef
     skew: ClockSkew
 
 
 class WaitingLane(NamedTuple):
-    """A lane with an overdue response."""
+    """A lane that waits for an overdue response."""
 
     key: LaneKey
     unanswered: Unanswered
@@ -216,9 +216,9 @@ class WaitingLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """From a worker, every metrics interval: lanes with news, their tasks, throttling clusters, and known
-    clock skews of clusters. `at`: time of the measurement by the machine's monotonic clock (seconds); None
-    for now. `waiting`: lanes that wait for an overdue response."""
+    """Message from a worker in every metrics interval: rates of the lanes that changed, sums of their tasks,
+    clusters that throttle the worker, and known clock skews of clusters. `at`: time of the measurement by the
+    machine's monotonic clock (seconds); None for now. `waiting`: lanes that wait for an overdue response."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
@@ -230,17 +230,17 @@ class LaneRates:
 
 @dataclass(frozen=True, slots=True)
 class RecordsDropped:
-    """From a worker, on change: number of undelivered records about its lanes since its start, and the reason
-    while records are being dropped."""
+    """Message from a worker after a change: number of metric records dropped since the worker's start, and
+    the reason while records are being dropped."""
 
     drops: Drops
 
 
 @dataclass(frozen=True, slots=True)
 class CopySums:
-    """From a worker of a copy: totals of its lanes since its start, and their lag in records. `fenced`: lanes
-    lost permanently to another owner; `throttled`: by cluster, since its start; `unknown`: lanes whose
-    present lag is unknown."""
+    """Message from a worker of a copy: totals of its lanes since its start, and their lag in records.
+    `fenced`: number of lanes that another owner has taken permanently. `throttled`: throttled time by
+    cluster, since the worker's start. `unknown`: number of lanes whose current lag is unknown."""
 
     records: int
     bytes: int
@@ -252,8 +252,8 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """From a worker of a copy: final reports of stopped lanes, and at the end of all remaining ones, as
-    `LaneReport` fields by name."""
+    """Message from a worker of a copy: final reports of stopped lanes, and at the end those of the remaining
+    lanes, as `LaneReport` fields by name."""
 
     reports: tuple[dict[str, Any], ...]
 
@@ -287,8 +287,8 @@ Message = (
 _LONGEST_MESSAGE: Final = 2**30
 _ENVELOPE_BYTES: Final = 64
 PART_BYTES: Final = 64 * 1024
-"""Maximum size of a message about lanes. More lanes are split into several messages, so that a lease can be
-sent between them."""
+"""Maximum size of a message about lanes. Longer lists of lanes are split into several messages, so that a
+lease can be sent between them."""
 
 tag(*get_args(Message), *get_args(LaneEvent))
 
@@ -326,14 +326,15 @@ def _refuse(error: CorruptData) -> None:
 
 class MessageReader:
     """Incremental decoder of messages. `skipped` is called with the error of an invalid message before the
-    next one is read; by default it raises the error."""
+    next message is read; by default it raises the error."""
 
     def __init__(self, skipped: Callable[[CorruptData], None] = _refuse) -> None:
         self._buffer = bytearray()
         self._skipped = skipped
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the messages completed by the data. Raises CorruptData for an implausible length."""
+        """Yield the messages that are complete after the new data. Raises CorruptData for an implausible
+        length."""
         self._buffer += data
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], "big")

@@ -33,7 +33,8 @@ class WorkerGone:
 
 @dataclass(slots=True)
 class ReaderHeartbeat:
-    """`beats`: number of reads from a worker. Written only by its reader thread."""
+    """Heartbeat of a worker's channel. `beats`: number of reads from the worker. Only the worker's reader
+    thread writes it."""
 
     beats: int = 0
 

@@ -28,14 +28,14 @@ from mirror.worker.protocol import (
 )
 
 _DROPS_SECONDS: Final = 1.0
-"""Interval at which the sink's drops are queried."""
+"""Interval at which the worker reads the number of dropped records from the sink."""
 _SUMS_SECONDS: Final = 0.5
 _SUMS_SHARE: Final = 0.005
-"""Maximum share of time spent on sums; with very many lanes they are computed less often."""
+"""Maximum share of time for computing sums. With very many lanes, the sums are computed less often."""
 
 
 class WorkerReports(Protocol):
-    """Reports that the loop requests in every round, and around the closing of the engine."""
+    """Reports that the loop requests in every round, and before and after the engine is closed."""
 
     def due(self, now: float) -> Sequence[Message]:
         """Return the messages due at this time, in monotonic seconds."""
@@ -51,8 +51,8 @@ class WorkerReports(Protocol):
 
 
 class MetricReports:
-    """Reports for the service: measurements of lanes go to the sink, their rates and sums to the control
-    process."""
+    """Reports for the service: writes measurements of lanes to the sink, and sends rates and sums to the
+    control process."""
 
     def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
         self._engine = engine
@@ -63,10 +63,11 @@ class MetricReports:
         self._next_drops = 0.0
         self._waited = waited_seconds()
         self._drops = Drops()
-        """Drops last reported to the control process."""
+        """Dropped records, as last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return measurements once per interval, and the sink's drops if they have changed."""
+        """Return measurements once per interval, and the number of records that the sink has dropped if it
+        has changed."""
         dropped = self._dropped(now)
         if now < self._next:
             return dropped
@@ -132,7 +133,7 @@ class CopyReports:
         return (*final, CopySums(records, size, sums.lag, sums.fenced, throttled, sums.unknown))
 
     def closing(self) -> Sequence[Message]:
-        """Return nothing: closing ends lanes, which are reported afterwards."""
+        """Return nothing: closing ends the lanes, and `closed` reports them."""
         return ()
 
     def closed(self) -> Sequence[Message]:
@@ -158,8 +159,8 @@ def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
 
 
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
-    """Return the number of cores in use: the process's CPU time is attributed to its lanes. None if no lane
-    has copied anything."""
+    """Return the number of cores in use, from the CPU time that the lanes' measurements contain. None if no
+    lane has copied anything."""
     spent = sum(metric.cpu_ms for metric in metrics)
     return spent / max(metrics[0].interval_ms, 1) if spent else None
 

@@ -1,5 +1,5 @@
-"""Lifecycle decisions for one worker process across its restarts: when to kill it, and when to start the next
-one. Pure: times are arguments, in monotonic seconds."""
+"""Decisions about a worker across restarts: when to kill its process, and when to start the next process.
+Pure: times are arguments, in monotonic seconds."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ from typing import Final
 
 _LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""Run time after readiness from which on a crash is not attributed to the start; the count of failures is
-reset."""
+"""Run time after which the count of failures is reset: a later crash is not related to the start of the
+process."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
-"""Time without reading any message after which a worker counts as hung. Reading checkpoints may take half of
-it."""
+"""Time after which a worker that reads no messages counts as hung. Reading checkpoints may take half of this
+time."""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
 """Time to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Maximum silence counted between two checks. After a longer gap (this process was frozen too, or had no CPU)
-the worker's messages may still be unread."""
+"""Maximum silence counted between two checks. After a longer gap, in which this process was frozen or had no
+CPU, messages of the worker may still be unread."""
 _BUSY_SHARE: Final = 0.05
-"""CPU share of a core above which a silent worker counts as computing; a frozen or hung one uses none."""
+"""Share of a core above which a silent worker counts as computing. A frozen or hung worker uses no CPU."""
 _BUSY_PATIENCE: Final = 3.0
-"""Factor for the silence limit of workers that compute or start up: before it expires, the watchdog in the
-worker ends an endless loop and logs its stack."""
+"""Factor by which the silence limit is longer for workers that compute or start. Within this time, the
+watchdog in the worker ends an endless loop and logs its stack."""
 
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """`generation`: number of the process, starting at 1. `data_plane`: reported data plane; empty until
-    ready. `failures`: consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at
-    which a process that was asked to exit is killed. `deaf_seconds`: time for which it has not read any
-    message. `cpu_at`: seconds of silence and of CPU when it was last seen computing. `is_silenced`: it was
-    killed because of silence. `over_since`: time at which its exit was first observed. `starved`: consecutive
-    processes that exited because of an expired lease although the control process had one. `has_started`: one
-    of its processes has been ready; `is_unborn`: the system could not start the latest one."""
+    """State of a worker across restarts of its process. `generation`: number of the current process, starting
+    at 1. `data_plane`: data plane that the process reported; empty until the process is ready. `failures`:
+    consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at which a process that
+    was requested to exit is killed. `deaf_seconds`: time for which the process has not read any message.
+    `cpu_at`: seconds of silence and CPU seconds when the process last computed. `is_silenced`: whether the
+    process was killed because of silence. `over_since`: time at which the exit of the process was first
+    observed. `starved`: number of consecutive processes that exited because of an expired lease although the
+    control process had a lease. `has_started`: whether any process of the worker has been ready. `is_unborn`:
+    whether the system could not start the latest process."""
 
     number: int
     restart_delay_seconds: float
@@ -89,17 +91,18 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record that a process has exited because its lease expired, although the control process had
-        one."""
+        """Record that the process has exited because its lease expired, although the control process had a
+        lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Return whether that has happened repeatedly, and the process has not run for long since."""
+        """Return whether leases have expired repeatedly (see `starve`), and no process has run for long since
+        then."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
     def is_ending(self) -> bool:
-        """True if it was asked to exit."""
+        """True if the process was requested to exit."""
         return self.end_by is not None
 
     def is_due(self, now: float) -> bool:
@@ -107,24 +110,24 @@ class WorkerSlot:
         return not self.is_running and self.restart_at is not None and now >= self.restart_at
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether it was asked to exit and has missed its deadline."""
+        """Return whether the process was requested to exit and has missed its deadline."""
         return self.end_by is not None and now >= self.end_by
 
     @property
     def is_deaf(self) -> bool:
-        """True if it has not read any message for a long time."""
+        """True if the process has not read any message for a long time."""
         return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
 
     def is_over(self, now: float) -> bool:
-        """Return whether to give up waiting for the end of the channel after the process has exited; a child
-        of the process may still hold the other end."""
+        """Return whether the wait for the end of the channel has timed out after the exit of the process. A
+        child of the process may keep the other end of the channel open."""
         if self.over_since is None:
             self.over_since = now
         return now - self.over_since >= _LAST_WORDS_SECONDS
 
     def listen(self, now: float, beats: int, taken: int | None = None) -> None:
-        """Update how long the worker has sent nothing and read nothing. `beats`: number of reads from it;
-        `taken`: number of chunks it has read, None if no message is pending."""
+        """Update the times for which the worker has sent nothing and read nothing. `beats`: number of reads
+        from the worker. `taken`: number of chunks that the worker has read; None if no message is pending."""
         waited, self.listened_at = now - self.listened_at, now
         if self.heartbeats != beats or self.is_ending:
             self.heartbeats, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
@@ -136,7 +139,7 @@ class WorkerSlot:
 
     @property
     def is_silent(self) -> bool:
-        """True if it is running and has sent nothing for half of its limit."""
+        """True if the process is running and has sent nothing for half of its silence limit."""
         return self.is_running and self.silent_seconds >= self._limit / 2
 
     @property
@@ -144,8 +147,9 @@ class WorkerSlot:
         return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
-        """Return whether it has sent nothing for too long while its messages were being read, and is not
-        computing; a computing worker gets more time. `cpu_seconds`: returns its CPU time; None if unknown."""
+        """Return whether the process counts as hung: it has sent nothing for too long, although this side was
+        reading, and it is not computing. A process that is computing gets more time. `cpu_seconds`: function
+        that returns the CPU time of the process; None if unknown."""
         if self.is_silenced or not self.is_silent:
             return False
         limit = self._limit
@@ -154,7 +158,7 @@ class WorkerSlot:
         return self.is_silenced
 
     def _is_busy(self, cpu: float | None) -> bool:
-        """Return whether the process has computed in the last half of its limit."""
+        """Return whether the process has computed in the last half of its silence limit."""
         limit = self._limit
         since, before = self.cpu_at
         if cpu is not None and (not since or cpu - before >= _BUSY_SHARE * limit / 2):

@@ -11,10 +11,10 @@ _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Watchdog timer; call `turn` in every round of the loop and `rest` at its end. One per process.
+    """Watchdog timer. Call `turn` in every round of the loop, and `rest` after the last round.
 
-    It runs in a thread that does not need the interpreter, so it works during an endless loop. It writes the
-    stack to standard error.
+    A process can have only one. The timer runs in a thread that does not need the interpreter, so an endless
+    loop does not stop it. It writes the stack to standard error.
     """
 
     def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:

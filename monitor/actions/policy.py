@@ -43,16 +43,16 @@ class ActingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """Rebalances by monitors, as stored by the service. `switched_off`: reason why an operator switched them
-    off; empty if on. `acts`: rebalances requested by any monitor in at least the last day. `waiting`:
-    datastream whose requested rebalance has no plan yet; empty if none."""
+    """Rebalances by monitors, as stored by the service. `switched_off`: reason why an operator switched
+    rebalances off; empty if they are on. `acts`: rebalances requested by any monitor in at least the last
+    day. `waiting`: datastream whose requested rebalance has no plan yet; empty if none."""
 
     switched_off: str = ""
     acts: Sequence[RebalanceAction] = ()
     waiting: str = ""
 
     def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
-        """Return the record with a further rebalance and without those older than a day."""
+        """Return the record with another rebalance, and without rebalances older than a day."""
         kept = [act for act in self.acts if now_ms - act.time_ms < DAY_MS]
         return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
@@ -99,8 +99,8 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
 
 
 def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> ActionDecision:
-    """Decide on a rebalance that nothing forbids, from its dry run. `mode`: mode of the datastream, or else
-    of the settings; `preview`: summary of the dry run."""
+    """Decide on a rebalance that nothing forbids, from its dry run. `mode`: mode of the datastream; if it
+    sets none, the mode in the settings. `preview`: summary of the dry run."""
     if moves == 0:
         return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would not help: {preview}")
     grounds = f"{preview}; it {worth.sentence}"

@@ -4,8 +4,8 @@ The saving is the remaining time of the breach, times the fraction of the fulles
 rebalance removes (100 % if no task is overloaded afterwards). The remaining time is estimated from past
 breaches of the datastream that ended without a rebalance and lasted longer than the present one has lasted:
 their median duration, minus the time so far. The cost is one pause for each moved partition. Without the
-rebalance, each of them is late until the breach ends. A rebalance that saves less than one pause is therefore
-not worthwhile. Unknown values are reported as such and do not prevent a rebalance.
+rebalance, each of these records is late until the breach ends. A rebalance that saves less than one pause is
+therefore not worthwhile. Unknown values are reported as such and do not prevent a rebalance.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class PredictedSaving:
 
 
 def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> PredictedSaving:
-    """Compute the predicted saving. `past`: past breaches of the datastream; `open_seconds`: duration of the
-    present one so far."""
+    """Compute the predicted saving. `past`: past breaches of the datastream. `open_seconds`: time for which
+    the current breach has lasted."""
     carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
     costs = f"costs {effect.partitions} pauses of at most {duration_text(PAUSE_SECONDS)}{carried}"
-    alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
+    alone = [breach.seconds for breach in past if not breach.was_helped and breach.seconds > open_seconds]
     if not alone:
         unknown = "saves an unknown time, because no past breach without action lasted longer"
         return PredictedSaving(None, f"{unknown}; {costs}")

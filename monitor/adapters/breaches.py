@@ -24,9 +24,9 @@ def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[Pa
     """Return the past breaches of a datastream. `records`: latest first."""
     mine = (record for record in records if record.datastream == datastream)
     found = [
-        _breach(one.opened_ms, one.closed_ms, one.gain, (entry.text for entry in one.timeline))
-        for one in mine
-        if one.closed_ms is not None
+        _breach(breach.opened_ms, breach.closed_ms, breach.gain, (entry.text for entry in breach.timeline))
+        for breach in mine
+        if breach.closed_ms is not None
     ]
     return tuple(found[:MOST])
 
@@ -45,8 +45,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches; empty if incidents cannot be read, because a rebalance must not wait for
-    them."""
+    """Return the past breaches. Empty if incidents cannot be read, because a rebalance must not wait until
+    they can."""
     try:
         return read()
     except HeadraceError as error:
@@ -55,7 +55,7 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions lack it;
-    then it is taken from their timeline, if that was not shortened."""
+    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions lack this
+    value; then it is derived from their timeline, unless the timeline was shortened."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

@@ -56,12 +56,14 @@ class ControlService:
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every READY datastream with an objective. Raises Unreachable."""
         listed, problems = self._control.list(), self._problems()
-        known = [one.datastream for one in listed.readable]
-        alone = groups_of_one((one.group for one in known), is_whole=not listed.damaged)
+        known = [stored.datastream for stored in listed.readable]
+        alone = groups_of_one((datastream.group for datastream in known), is_whole=not listed.damaged)
         return {
-            one.name: _subject(one, problems.get(one.name), is_alone=one.group in alone)
-            for one in known
-            if _is_judged(one)
+            datastream.name: _subject(
+                datastream, problems.get(datastream.name), is_alone=datastream.group in alone
+            )
+            for datastream in known
+            if _is_judged(datastream)
         }
 
     def movements(self) -> FleetMovement:

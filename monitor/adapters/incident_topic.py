@@ -1,7 +1,7 @@
 """Incidents in a compacted topic as JSON keyed by id, and in another topic as rows for Pinot.
 
 Implements `monitor.records.keeper.RecordStore`. The topic has a single writer: `load` fences the previous
-monitor. It may only be frozen, and must not overwrite records of its successor.
+monitor. A former monitor may only have been frozen, and must not overwrite records of its successor.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class IncidentTopic:
             self._write_rows(records)
 
     def _write_rows(self, records: Sequence[IncidentRecord]) -> None:
-        for one in records:
-            self._waiting_rows.pop(one.id, None)
-            self._waiting_rows[one.id] = one
+        for record in records:
+            self._waiting_rows.pop(record.id, None)
+            self._waiting_rows[record.id] = record
         for old in list(self._waiting_rows)[: max(0, len(self._waiting_rows) - _MOST_ROWS)]:
             del self._waiting_rows[old]
         if self._row_writer is None:

@@ -22,11 +22,13 @@ def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evide
     DamagedState."""
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}
-        for one in answer["lanes"]:
-            if one["datastream"] == source.group:
-                is_ours = selection.matches(one["partition"].rpartition("-")[0])
-                selected[is_ours].append(_lane(one))
-        silent = tuple(one["name"] for one in answer["instances"] if one["state"] != "answered")
+        for lane in answer["lanes"]:
+            if lane["datastream"] == source.group:
+                is_ours = selection.matches(lane["partition"].rpartition("-")[0])
+                selected[is_ours].append(_lane(lane))
+        silent = tuple(
+            instance["name"] for instance in answer["instances"] if instance["state"] != "answered"
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedState(f"cannot parse the instances' reports on lanes: {error!r}") from error
     return Evidence(tuple(selected[True]), silent, tuple(selected[False]))

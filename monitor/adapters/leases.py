@@ -48,7 +48,7 @@ class HeldLease:
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """Return the lease id if this monitor owns the lease, or else the name of the monitor that does."""
+    """Return the lease id if this monitor has the lease; otherwise the name of the monitor that has it."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
@@ -56,7 +56,8 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
 
 
 def judged_between(before: str, now: str) -> str:
-    """Return the other monitor that owned the lease between our last two renewals; empty if none did."""
+    """Return the other monitor that had the lease between the last two renewals by this monitor; empty if no
+    other monitor had it."""
     return _BETWEEN if before and now not in ("", before) else ""
 
 

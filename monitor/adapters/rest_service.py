@@ -58,15 +58,17 @@ class RestService:
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every READY datastream with an objective."""
         found, answer = {}, self._rest.get("/v1/datastreams")
-        is_whole = all(one["status"] in _STATUSES for one in answer)  # no definition is damaged
+        is_whole = all(datastream["status"] in _STATUSES for datastream in answer)  # no definition is damaged
         alone = groups_of_one(map(_group, answer), is_whole=is_whole)
-        for one in answer:
-            if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY:
-                known, is_alone = self._read.get(one["name"]), _group(one) in alone
+        for datastream in answer:
+            if (datastream["objective"] or datastream.get("objectives")) and datastream[
+                "status"
+            ] == DatastreamStatus.READY:
+                known, is_alone = self._read.get(datastream["name"]), _group(datastream) in alone
                 # Nearly all are unchanged since the last turn.
-                if known is None or known[1].is_alone != is_alone or known[0] != one:
-                    known = one, replace(_subject(one), is_alone=is_alone)
-                found[one["name"]] = known
+                if known is None or known[1].is_alone != is_alone or known[0] != datastream:
+                    known = datastream, replace(_subject(datastream), is_alone=is_alone)
+                found[datastream["name"]] = known
         self._read = found
         return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
@@ -77,10 +79,10 @@ class RestService:
         except NotFound:
             return NOTHING_KNOWN
         found = {
-            DatastreamName(one["name"]): DatastreamStates(
-                one["cluster"], _movement(one), one.get("destination", "")
+            DatastreamName(datastream["name"]): DatastreamStates(
+                datastream["cluster"], _movement(datastream), datastream.get("destination", "")
             )
-            for one in answer["datastreams"]
+            for datastream in answer["datastreams"]
         }
         return FleetMovement(found, answer["is_complete"])
 
@@ -90,7 +92,7 @@ class RestService:
 
         During an upgrade the leader may have no monitor; then no instance runs one. The status of
         `/v1/health` is not used, because it is 503 if any part is unhealthy."""
-        answers = [one["health"] for one in self._rest.get("/v1/instances")]
+        answers = [instance["health"] for instance in self._rest.get("/v1/instances")]
         return any(
             PART in answer["parts"] for answer in [answer for answer in answers if answer is not None][:1]
         )
@@ -104,7 +106,7 @@ class RestService:
             return LeaseHold("", None)
         before, self._lease, found = self._lease, answer["lease"], answer["monitor"]
         acts = tuple(
-            RebalanceAction(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"]
+            RebalanceAction(DatastreamName(act["datastream"]), act["asked_ms"]) for act in found["acts"]
         )
         switch = found["acting"]
         off = "" if switch["is_on"] else switch["reason"] or f"by {switch['requested_by']}"
@@ -211,7 +213,7 @@ class RestAdvice:
         if answer.get("computed_ms") is None:
             return None
         try:
-            return _ADVICE.validate_python({name: one for name, one in answer.items() if name in _FIELDS})
+            return _ADVICE.validate_python({name: field for name, field in answer.items() if name in _FIELDS})
         except ValidationError as error:
             wrong = counted(error.error_count(), "invalid field")
             raise DamagedState(f"cannot parse the sizing advice: {wrong}") from error

@@ -30,20 +30,21 @@ _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10_000
 LONGEST_SECONDS: Final = 3_600
-"""Longest supported window. Its rows are kept by minute, and are read again if the connection breaks."""
+"""Longest supported window. Rows of the last hour are kept by minute, and are read again if the connection
+breaks."""
 
 
 _ONE_LOOK_MS: Final = 1_000
 """Maximum age of the last read for which another window can reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
-"""Time ranges that can be read for past pieces. The shortest range that contains the piece is used, because
-extending a range means reading all of it again. The longest range contains a full hour until some minutes
-after its end."""
+"""Time ranges that can be read for past pieces. The shortest range that contains the requested time is used,
+because extending a range means that the whole range must be read again. The longest range contains a full
+hour until some minutes after its end."""
 _LONGEST_PAUSE_MS: Final = 600_000
 """Pause after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows read back for past pieces: one core decodes them in about 10 s, which delays
-verdicts."""
+"""Maximum number of rows that are read again for past time ranges. One core decodes them in about 10 s, which
+delays verdicts."""
 
 
 def _passing(patience_seconds: float) -> Retrying:
@@ -115,7 +116,7 @@ class TopicMeasurements:
         """Return the measurements of every topic in a piece of the last hour. Raises like `observe`, and
         AnalyticsError for an older piece or too many rows."""
         now_ms = self._clock.now_ms()
-        reach_ms = next((one for one in _REACHES_MS if one >= now_ms - period.since_ms), None)
+        reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
                 f"{self._topic} is only read one hour back",
@@ -226,8 +227,8 @@ class TopicMeasurements:
         consumer.assign([TopicPartition(self._topic, *pair) for pair in self._next.items()])
 
     def _starts(self, consumer: Consumer, numbers: Collection[int], since_ms: int) -> Mapping[int, int]:
-        """Return the offset of the first row since that time, by partition; the end offset if there is
-        none."""
+        """Return the offset of the first row since that time, by partition; the end offset if there is no
+        such row."""
         starts = {}
         wanted = [TopicPartition(self._topic, number, since_ms) for number in numbers]
         for found in consumer.offsets_for_times(wanted, timeout=self._patience):

@@ -48,6 +48,8 @@ TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
 """An open transaction at the source has hidden the whole backlog for a long time."""
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
+LONG_PAUSE: Final = AlertKind("HeadraceLongPause", Severity.WARNING)
+"""An operator paused partitions long ago."""
 
 TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
 """A datastream appears to miss its objective only because its producers write wrong timestamps."""
@@ -58,7 +60,11 @@ WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 """Always fires while the monitor runs and reaches Alertmanager."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
-OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE})
+CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
+"""Canary records that the source acknowledged have not arrived at the destination."""
+CANARY_UNAVAILABLE: Final = AlertKind("HeadraceCanaryUnavailable", Severity.WARNING)
+"""Canary records cannot be written, or do not arrive in time."""
+OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE})
 """Alerts that do not depend on the evaluation of datastreams."""
 
 CATALOGUE: Final = (
@@ -81,9 +87,12 @@ CATALOGUE: Final = (
     RECREATED,
     TRANSACTION,
     CATCHING_UP,
+    LONG_PAUSE,
     TIMESTAMPS,
     RECEIVER_AWAY,
     RESIZE,
+    CANARY_LOST,
+    CANARY_UNAVAILABLE,
     WATCHDOG,
 )
 
@@ -99,6 +108,7 @@ OF_PARTITIONS: Final = OF_CLUSTERS | {
     RECREATED,
     TRANSACTION,
     CATCHING_UP,
+    LONG_PAUSE,
 }
 """Kinds of alerts about partitions, raised for datastreams with and without an objective."""
 
@@ -115,7 +125,8 @@ class AlertPatience:
     """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
     before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
     at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include it."""
+    which short windows of error budgets still include it. `late_seconds`: time without a break in which
+    records must be late. `long_pause_seconds`: age of a pause by an operator."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -131,11 +142,14 @@ class AlertPatience:
     loss_least_share: float = 0.1
     resize_seconds: float = 600.0
     burnt_seconds: float = 2_100.0
+    late_seconds: float = 0.0
+    long_pause_seconds: float = 86_400.0
 
     def before(self, kind: AlertKind) -> float:
         """Return the seconds for which a condition must last before its alert fires."""
         waits = {
             HALTED: self.halted_seconds,
+            LATE: self.late_seconds,
             UNJUDGED: self.unjudged_seconds,
             BLIND: self.blind_seconds,
             TRANSACTION: self.transaction_seconds,
@@ -143,6 +157,7 @@ class AlertPatience:
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
             RESIZE: self.resize_seconds,
+            CANARY_UNAVAILABLE: self.partitions_seconds,
         }
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
@@ -150,4 +165,8 @@ class AlertPatience:
         """Return the seconds for which a condition must be absent before its alert resolves."""
         if kind is LATE:
             return self.recovered_seconds
-        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
+        return (
+            self.keep_seconds
+            if kind in (HALTED, UNJUDGED, CANARY_UNAVAILABLE) or kind in OF_PARTITIONS
+            else 0.0
+        )

@@ -2,14 +2,15 @@
 
 An alert fires when its condition has lasted for the configured time (`AlertPatience`). It resolves when the
 condition has been absent for a while, or at once if the datastream is no longer evaluated (deleted, paused,
-or without an objective). The alert of an incident fires when the incident opens. It resolves when the
-objective was met for a while, or when the incident closes.
+or without an objective). The alert of an incident fires when records have been late for a while without a
+break, or when the objective has been missed for long with breaks. A restart or a move that delays records for
+some seconds therefore pages nobody. It resolves when the objective was met for a while, or when the incident
+closes.
 
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
 the late records. Its description contains the partition states, which have their own alert only if that fired
 before. A critical state that starts while the datastream is already late for another reason is a new alert.
-While the monitor cannot evaluate, no alert resolves. While some instances do not respond, no alert about
-partitions resolves.
+While the monitor cannot evaluate, no alert resolves; while some instances do not respond, none of partitions.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -26,6 +27,7 @@ from monitor.alerts.alert import Alert, AlertKey, AlertKind, Severity
 from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
+    CANARY_UNAVAILABLE,
     CATALOGUE,
     HALTED,
     LATE,
@@ -40,7 +42,7 @@ from monitor.alerts.catalogue import (
     ClockReading,
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
-from monitor.alerts.partitions import loss_alert, partitions_text, state_alerts
+from monitor.alerts.partitions import loss_alert, partitions_text, pause_alert, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
@@ -77,6 +79,8 @@ class Conditions:
         """Datastreams with the alert of an incident, and the last time at which it fired."""
         self._began: float | None = None
         self._knows_past = True
+        self._missed_since: dict[str, float] = {}
+        """Datastreams that miss their objective, without a good verdict since that time."""
         self._breached: frozenset[str] = frozenset()
         """Datastreams whose incident may open soon."""
         self._recovered: set[str] = set()
@@ -137,6 +141,12 @@ class Conditions:
         self._breached = frozenset(
             name for name, one in findings.items() if one.verdict.standing is ObjectiveStatus.BREACHED
         )
+        self._missed_since = {
+            name: self._missed_since.get(name, now.seconds)
+            for name, one in findings.items()
+            if name in self._breached
+            or (name in self._missed_since and one.verdict.standing is not ObjectiveStatus.WITHIN)
+        }
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
         faults = self._faults(findings, movements, now)
         drafts = [
@@ -145,7 +155,9 @@ class Conditions:
         drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
-        self._see([*drafts, *self._of_partitions(movements, covered, faults), *own], now)
+        self._see(
+            [*drafts, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
+        )
         self._forget(now)
         return self._firing(now)
 
@@ -169,16 +181,24 @@ class Conditions:
         seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
         if not seen:
             self._held.pop(blind.key, None)
-        self._see([*seen, *self._of_partitions(movements, covered, faults), *own], now)
+        self._see(
+            [*seen, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
+        )
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
+
+    def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
+        """Yield the monitor's own alerts, without those of canaries that an alert about their datastream or
+        its clusters explains."""
+        return (one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one))
 
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
         """Yield the problems of a datastream. `_see` sets their start."""
         verdict, cluster = finding.verdict, finding.cluster
-        late = self._held.get(AlertKey(LATE.name, name))
+        seen = self._held.get(AlertKey(LATE.name, name))
+        late = seen if seen is not None and seen.fires else None
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         text = "; ".join(filter(None, (verdict.sentence, does)))
@@ -190,7 +210,7 @@ class Conditions:
             is_unseen = (
                 late is not None and late.is_inherited and verdict.standing is not ObjectiveStatus.BREACHED
             )
-            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, text, late)
+            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, text, seen)
         if verdict.is_halted and not _is_idle(moving):
             halted = Alert(HALTED, f"{name} is not fully copied", text, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
@@ -234,11 +254,17 @@ class Conditions:
             return False
         if draft.kind in (BURNING, WEARING):
             return draft.datastream in self._outages.burnt | self._halts.burnt
+        if draft.kind is CANARY_UNAVAILABLE and draft.datastream in self._halts.held_back:
+            return True
         follows = draft.kind is LATE and draft.datastream in self._halts.held_back & self._following
         return follows or draft.datastream in self._outages.held_back
 
     def _of_partitions(
-        self, movements: FleetMovement, covered: Collection[DatastreamName], faults: Collection[Fault]
+        self,
+        movements: FleetMovement,
+        covered: Collection[DatastreamName],
+        faults: Collection[Fault],
+        now: ClockReading,
     ) -> list[Alert]:
         """Return the alerts about partitions and clusters.
 
@@ -254,8 +280,8 @@ class Conditions:
                     found[alert.key] = alert
             patience = self._patience
             loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
-            if loss is not None:
-                found[loss.key] = loss
+            pause = pause_alert(name, one, now.ms, patience.long_pause_seconds)
+            found |= {alert.key: alert for alert in (loss, pause) if alert is not None}
         if not movements.is_complete:
             fires = {key: one for key, one in self._held.items() if one.fires}
             found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found
@@ -314,7 +340,9 @@ class Conditions:
             if one.seen == now.seconds or one.alert.kind not in kinds or self._is_held(one, now)
         }
         ended = self._held.keys() - kept.keys()
-        self._recovered |= {key.datastream for key in ended if key.name == LATE.name}
+        self._recovered |= {
+            key.datastream for key in ended if key.name == LATE.name and self._held[key].fires
+        }
         self._held = kept
 
     def _is_held(self, condition: _SeenCondition, now: ClockReading) -> bool:
@@ -336,17 +364,25 @@ class Conditions:
         self._paged |= {
             key.datastream: now.seconds
             for key, one in self._held.items()
-            if key.name == LATE.name and one.fires | (one.seen == now.seconds)
+            if key.name == LATE.name and one.fires
         }
         for key, one in self._held.items():
-            lasted = now.seconds - one.since.seconds
-            begins = one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind)
+            begins = one.seen == now.seconds and self._has_lasted(one, now)
             if key.name == BURNING.name and not self._is_past_known(now):
                 continue
             is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
             one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
             one.fires = one.fires or begins
         return [one.alert for one in self._held.values() if one.fires]
+
+    def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
+        """Return whether the condition has lasted long enough. For late records, it is also enough that the
+        objective has been missed for as long as it would have to be met to resolve the alert."""
+        if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
+            return True
+        missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
+        is_long = now.seconds - missed_since >= self._patience.recovered_seconds
+        return condition.alert.kind is LATE and is_long
 
 
 _PAST_SECONDS: Final = 60.0

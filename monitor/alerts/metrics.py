@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import CATALOGUE
+from monitor.canary.metrics import CanaryMetrics
 from monitor.objectives.metrics import ObjectiveMetrics
 
 _BY_RECEIVER: Final = ("receiver",)
@@ -21,7 +22,9 @@ class AlertMetrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self.objectives = ObjectiveMetrics()
-        self.registry.register(self.objectives)
+        self.canaries = CanaryMetrics()
+        for collector in (self.objectives, self.canaries):
+            self.registry.register(collector)
         self._firing = self._gauge("firing", "Firing alerts, silenced ones included", ("alertname",))
         self._silenced = self._gauge("silenced", "Firing alerts that are silenced", ())
         self._sent = self._counter("sent", "Alerts accepted by the receiver, by state: firing, resolved")
@@ -52,8 +55,9 @@ class AlertMetrics:
         self._silenced.set(silenced)
 
     def retire(self) -> None:
-        """Clear alerts and objectives, because another monitor now reports them."""
+        """Clear alerts, canaries and objectives, because another monitor now reports them."""
         self.show((), 0)
+        self.canaries.show({})
         self.objectives.show({})
 
     def count_sent(self, receiver: str, firing: int, resolved: int) -> None:

@@ -1,10 +1,10 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
 One alert per state, however many partitions are in it; their number and the worst one are annotations. A
-cluster that does not respond has its own alert (`clusters.py`). Partitions that an operator paused or a quota
-throttles cause no alert. WARN causes none either, because the objective covers late records. Catching up
-causes a warning if it takes long. The imminent deletion of uncopied records is a separate alert in any state,
-even for partitions that an operator paused.
+cluster that does not respond has its own alert (`clusters.py`). Partitions that a quota throttles cause no
+alert. WARN causes none either, because the objective covers late records. Catching up, and a pause by an
+operator, cause a warning if they take long. The imminent deletion of uncopied records is a separate alert in
+any state, even for partitions that an operator paused.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mirror.wording import counted, duration_text
 from monitor.alerts.alert import Alert, AlertKind, rfc3339
 from monitor.alerts.catalogue import (
     CATCHING_UP,
+    LONG_PAUSE,
     LOSS_AHEAD,
     PAUSED,
     RECREATED,
@@ -60,17 +61,32 @@ def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> I
     for count in datastream_states.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
-            summary = f"{name}: {counted(count.partitions, 'partition')} {_SAYS[count.state]}"
-            yield Alert(
-                kind,
-                summary,
-                _count_text(count),
-                count.since_ms or 0,
-                name,
-                datastream_states.cluster,
-                partitions=count.partitions,
-                worst=count.worst,
-            )
+            yield _alert(kind, name, datastream_states.cluster, count, _SAYS[count.state])
+
+
+def pause_alert(
+    name: DatastreamName, datastream_states: DatastreamStates, now_ms: int, after_seconds: float
+) -> Alert | None:
+    """Return the alert about partitions that an operator paused longer ago than that; None if none was."""
+    for count in datastream_states.movement.states:
+        is_pause = count.state is MovementState.PAUSED_BY_USER and count.since_ms is not None
+        if is_pause and now_ms - (count.since_ms or now_ms) >= after_seconds * 1_000:
+            return _alert(LONG_PAUSE, name, datastream_states.cluster, count, "paused by an operator")
+    return None
+
+
+def _alert(kind: AlertKind, name: DatastreamName, cluster: str, count: StateCount, text: str) -> Alert:
+    summary, since_ms = f"{name}: {counted(count.partitions, 'partition')} {text}", count.since_ms or 0
+    return Alert(
+        kind,
+        summary,
+        _count_text(count),
+        since_ms,
+        name,
+        cluster,
+        partitions=count.partitions,
+        worst=count.worst,
+    )
 
 
 def loss_alert(

@@ -169,7 +169,8 @@ class AlertSettings(Settings):
     """Conditions, content and receivers of alerts."""
 
     halted_after_seconds: float = Field(default=30.0, ge=0)
-    """The alert fires when part of a datastream has not been copied for this time."""
+    """The alert fires when part of a datastream has not been copied, or records have been late without a
+    break, for this time."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
     """Time without a verdict for a datastream before the alert fires."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
@@ -184,6 +185,8 @@ class AlertSettings(Settings):
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
     fires."""
+    paused_after_seconds: float = Field(default=86_400.0, ge=0)
+    """Time since a pause by an operator after which HeadraceLongPause fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """Time for which a loss of uncopied records must be predicted before the alert fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
@@ -250,6 +253,8 @@ class AlertSettings(Settings):
             self.recovered_after_seconds,
             self.loss_least_share,
             self.resize_after_seconds,
+            late_seconds=self.halted_after_seconds,
+            long_pause_seconds=self.paused_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

@@ -1,7 +1,7 @@
 """Division of time windows into pieces that are queried once: minutes, ten minutes, hours and days. Pure.
 
-The sum of a window is the sum of its pieces. Windows share pieces, and a month needs only a few dozen sums
-instead of all measurements.
+The sum of a window is the sum of its pieces. Windows have pieces in common, so a window of a month needs only
+a few dozen sums instead of all measurements.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
 """Windows start at a whole step, and therefore up to this fraction of their length (1/24) early."""
 _SEEN_AFTER_MS: Final = 20_000
-"""Windows that are too short for whole minutes start this much later, so that an alert resolves within the
-length of its window after the cause has ended. The last bad report arrives up to 5 s after the end of the
-cause, and the result of the next query up to 15 s after the window has passed this report."""
+"""Time by which windows that are too short for whole minutes start later. As a result, an alert resolves
+within the length of its window after the cause has ended. The last bad report arrives up to 5 s after the end
+of the cause, and the result of the next query up to 15 s after the window has passed this report."""
 _MOST_OF_IT: Final = 4
 """Maximum of that delay, as a fraction of the window (1/4)."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch milliseconds. A measurement at `until_ms` belongs to it; one at `since_ms` does
-    not, because it covers the time before."""
+    """A time range in epoch milliseconds. A measurement at `until_ms` belongs to the period. A measurement at
+    `since_ms` does not, because it covers the time before."""
 
     since_ms: int
     until_ms: int
@@ -36,8 +36,8 @@ class TimeRangePiece(NamedTuple):
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
-    """Return the pieces of a window that ends now, oldest first. All are whole steps, except the last piece
-    and the first piece of a short window."""
+    """Return the pieces of a window that ends now, oldest first. All pieces are whole steps, except the last
+    piece, and the first piece of a short window."""
     first = _first_step(seconds * 1_000)
     begin_ms = now_ms - _least_ms(seconds)
     at_ms = begin_ms // first * first if first else begin_ms
@@ -59,10 +59,11 @@ def looked_at_seconds(seconds: int) -> float:
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return the time for which a piece may be needed again, by its length, both in milliseconds.
+    """Return, by length of a piece, the time for which the piece may be needed again (both in milliseconds).
 
     Pieces of ten minutes may later be split, because a window of an hour starts with single minutes. Hours
-    are not included, because there would be many and each is needed again only once a day."""
+    are not included, because there would be many and each is needed again only once a day.
+    """
     lengths = [seconds * 1_000 for seconds in windows]
     return {
         step: max((length + step for length in lengths if (_first_step(length) or step) <= step), default=0)

@@ -1,8 +1,8 @@
 """Burn rates of error budgets and the rules that alert on them. Pure.
 
 A burn rate of 1 uses up the budget in exactly the period. A rule has a long window, so that only significant
-burns alert, and a short window, so that the alert resolves soon after its cause has ended. Both must burn at
-the rate of the rule. An objective has an alert if any rule fires.
+burns alert, and a short window, so that the alert resolves soon after its cause has ended. A rule fires if
+both windows burn at its rate. An objective has an alert if any rule fires.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A rate, and two windows that must both burn at least that fast. A rule with one window has this window
-    twice."""
+    """A rate, and two windows that must both burn at least that fast. For a rule with one window, both fields
+    contain that window."""
 
     rate: float
     long_seconds: int
@@ -40,7 +40,7 @@ class BurnRule:
 
     @property
     def has_two_windows(self) -> bool:
-        """True if the rule has a short window, which shows early that the cause has ended."""
+        """True if the rule has a separate short window, which shows early that the cause has ended."""
         return self.short_seconds < self.long_seconds
 
     @property
@@ -68,7 +68,9 @@ def read_rule(text: str) -> BurnRule:
 
 def length_text(seconds: int) -> str:
     """Format a duration in the largest unit that divides it evenly."""
-    unit, size = next((name, one) for name, one in reversed([*_SECONDS.items()]) if seconds % one == 0)
+    unit, size = next(
+        (name, length) for name, length in reversed([*_SECONDS.items()]) if seconds % length == 0
+    )
     return f"{seconds // size} {unit}"
 
 
@@ -103,8 +105,8 @@ class BurnResult:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Error budget of an objective. `left`: remaining fraction, 1 at most and below 0 if overspent; None if
-    the period could not be read completely. `days`: days of the period with retained measurements; 0 if the
-    period cannot be read."""
+    the period could not be read completely. `days`: number of days of the period whose measurements are
+    retained; 0 if the period cannot be read."""
 
     objective: Objective
     left: float | None

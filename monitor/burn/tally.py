@@ -1,7 +1,7 @@
 """Measurements of one objective over a time range, and their bad share. Pure.
 
 The bad share is the larger of two shares: the share of records that arrived late, if there were enough
-records, and the share of time in which the oldest waiting record was already too old. The second one also
+records, and the share of time in which the oldest waiting record was already too old. The second share also
 covers datastreams that copy nothing. The shares are not added, because waiting records are counted again when
 they arrive late.
 """

@@ -9,13 +9,13 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of late records. If two causes explain equally many partitions, the first one listed here
-    counts."""
+    """Cause of late records. If two causes explain the same number of partitions, the cause that is listed
+    first counts."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
     INSTANCE_LOST = "instance lost"
-    """Another instance has taken over its partitions, or it has returned."""
+    """Another instance has taken over the partitions of an instance, or the instance has returned."""
     WORKER_LOST = "worker process lost"
     SOURCE_AWAY = "source unavailable"
     DESTINATION_AWAY = "destination unavailable"
@@ -52,8 +52,8 @@ CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKL
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Cause of a datastream's late records. `sentence`: description with figures, including the second cause
-    if there is one. `evidence`: figures by name. `can_move`: whether load can move to another task.
+    """Cause of a datastream's late records. `sentence`: description with figures; it includes the second most
+    frequent cause, if any. `evidence`: figures by name. `can_move`: whether load can move to another task.
     `rests_on_wait`: whether source-bound was concluded only from the time that records waited at the source;
     this time is also high while a backlog drains."""
 

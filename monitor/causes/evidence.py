@@ -12,8 +12,8 @@ from monitor.objectives.late_times import TimeInterval
 
 
 class Phases(NamedTuple):
-    """Latency of batches by phase, in ms: before they were fetched, in transfer, in our queue, and until the
-    destination's acknowledgement."""
+    """Latency of batches by phase, in ms: before they were fetched, in transfer, in the mirror's queue, and
+    until the destination's acknowledgement."""
 
     wait: float
     fetch: float
@@ -35,7 +35,7 @@ class BacklogOrigin(StrEnum):
     OUTAGE = "outage"
     """The lane had paused because a cluster or its worker process did not respond."""
     RESTART = "restart"
-    """Another instance has taken it over."""
+    """Another instance has taken over the lane."""
     WORKER = "worker"
     """The worker process was lost, and another process of the same instance has taken over the lane."""
     INSTANCE = "instance"
@@ -55,9 +55,9 @@ class LaneEvidence:
     `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process for all lanes;
     `worker_waited`: fraction of time for which the worker process waited for a core. `fetch_unanswered`,
     `produce_unanswered`: age of the oldest request without a response in seconds; None if no response is
-    overdue. `hold`: quota that throttles the lane. `origin`: event that caused its backlog, if it has been
-    behind since then; `origin_ms`: time of that event; `lost`: name of the lost instance. `timestamp_offset`:
-    seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
+    overdue. `hold`: quota that throttles the lane. `origin`: event that caused the lane's backlog, if the
+    lane has been late since then. `origin_ms`: time of that event. `lost`: name of the lost instance.
+    `timestamp_offset`: seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
     """
 
     partition: str

@@ -1,9 +1,9 @@
 """Rate-limited diagnosis of late datastreams.
 
-After a slow phase, the backlog is copied at full speed. This looks like an overload or a slow source until
-enough reports show that the backlog shrinks. After another cause, an overload is therefore diagnosed only for
-partitions whose backlog has not shrunk since the previous check, and time at the source counts only from the
-second check on.
+After a slow phase, the backlog is copied at full speed. A backlog that is being copied looks like an overload
+or a slow source, until enough reports show that it shrinks. After another cause, an overload is therefore
+diagnosed only for partitions whose backlog has not shrunk since the previous check, and time at the source
+counts only from the second check on.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a check. `diagnosis`: None if there is none yet. `failure`: reason why the evidence could not
-    be read, or empty. `is_news`: whether the cause differs from the previous one."""
+    """Result of a check. `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence
+    could not be read, or empty. `is_news`: whether the cause differs from the previous one."""
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
@@ -77,7 +77,7 @@ class Inquiry:
         """Begin a turn and drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: one for name, one in self._known.items() if name in late}
-        self._causes = {name: one for name, one in self._causes.items() if name in late}
+        self._causes = {name: cause for name, cause in self._causes.items() if name in late}
 
     def look(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float

@@ -50,12 +50,12 @@ count.
          | otherwise                                                         | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
-Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, and a lane
-would be late by its uncorrected timestamps. Records that arrived before the offset was known may have been
-counted as late.
+Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
+backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
+timestamps. Records that arrived before the offset was known may have been counted as late.
 
 A lane without a backlog or overdue responses can be late only because of records that have already arrived.
-It needs no cause, unless its batches still take too long.
+Such a lane needs no cause, unless its batches still take too long.
 
 A destination that is slow to acknowledge has a few requests in flight while the remaining batches wait in the
 queue until it is full, and then at the source. A source that is slow to respond shows only as time waiting
@@ -121,22 +121,23 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
     by_cause: dict[Cause, list[LaneEvidence]] = {}
     if not late and not evidence.silent:
-        late = [lane for lane in lanes if _looks_late(lane, limit_ms)]
-        if late:
-            by_cause[Cause.WRONG_TIMESTAMPS] = late
-        else:
-            late = [
-                lane for lane in lanes if not lane.has_no_backlog or (evidence.late and lane.origin in LOSSES)
-            ]
+        late = [
+            lane for lane in lanes if not lane.has_no_backlog or (evidence.late and lane.origin in LOSSES)
+        ]
+        wrong = [lane for lane in lanes if _looks_late(lane, limit_ms)]
+        if wrong and all(lane.hold is None and lane.origin is None for lane in late):
+            by_cause[Cause.WRONG_TIMESTAMPS] = late = wrong
     if not by_cause:
         of_tasks = evidence.of_tasks
         for lane in late:
             by_cause.setdefault(_cause_of(lane, of_tasks, limit_ms), []).append(lane)
-    ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
+    ranked = sorted(
+        by_cause, key=lambda cause: (cause is Cause.UNKNOWN, -len(by_cause[cause]), _ORDER[cause])
+    )
     first = ranked[0] if ranked else Cause.UNKNOWN
     if first is Cause.UNKNOWN and evidence.silent:
         first = Cause.INSTANCE_LOST
-    others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
+    others = [cause for cause in ranked[1:] if cause is not Cause.UNKNOWN]
     second = others[0] if others else None
     found = _findings(first, by_cause.get(first, by_cause.get(Cause.UNKNOWN, [])), evidence, len(late))
     sentence = sentence_of(first, found)
@@ -260,7 +261,7 @@ def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | No
             or (one.hold.owner in _OUR_OWN and one.worker == lane.worker)
         )
     ]
-    return max(shared, key=lambda one: one.share, default=None)
+    return max(shared, key=lambda cause: cause.share, default=None)
 
 
 def _waits_in_front(lane: LaneEvidence) -> bool:
@@ -352,8 +353,8 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     """Return whether the latency of arrived records can explain late records. If waiting records are late,
-    arrived ones must have been late too. If none wait, the latency must be a significant fraction of the
-    objective."""
+    records that have arrived must also have been late. If none wait, the latency must be a significant
+    fraction of the objective."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 
@@ -370,5 +371,5 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
     if cause in (Cause.OUR_QUOTA, Cause.HOT_PARTITION, Cause.OVERLOADED_TASK):
         held = tuple(filter(None, (hold_of(lane, evidence.of_tasks) for lane in lanes)))
     if cause is Cause.OUR_QUOTA:
-        can_move = any(one.owner is QuotaOwner.TASK for one in held)
+        can_move = any(hold.owner is QuotaOwner.TASK for hold in held)
     return CauseFigures(tuple(lanes), late, tuple(task_lanes), hot, evidence.silent, can_move, held)

@@ -45,7 +45,7 @@ class CauseFigures:
 
     @property
     def hold(self) -> QuotaHold | None:
-        """Effect of the quota that throttles one of the lanes most."""
+        """Effect of the quota that throttles a lane for the largest share of the time."""
         own = [lane.hold for lane in self.lanes if lane.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
@@ -82,7 +82,7 @@ class CauseFigures:
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Return the figures by name, without unknown ones."""
+        """Return the known figures by name."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),
@@ -97,7 +97,9 @@ class CauseFigures:
             found["worker_cores"] = round(self.worker_cpu, 3)
         if self.worker_waited is not None:
             found["worker_waited_share"] = round(self.worker_waited, 3)
-        found |= {f"{name}_unanswered_seconds": round(one, 1) for name, one in self.unanswered.items()}
+        found |= {
+            f"{name}_unanswered_seconds": round(seconds, 1) for name, seconds in self.unanswered.items()
+        }
         if self.task_lanes:
             found["task"] = self.task_lanes[0].task or ""
         if self.task_rate is not None:
@@ -174,8 +176,8 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
 def _lost(lanes: Sequence[LaneEvidence]) -> str:
     removed = [lane for lane in lanes if lane.origin is BacklogOrigin.INSTANCE and lane.origin_ms is not None]
     if removed:
-        names = ", ".join(sorted({one.lost or one.instance for one in removed}))
-        return f"{names} lost its session at {clock_text(min(one.origin_ms or 0 for one in removed))}"
+        names = ", ".join(sorted({lane.lost or lane.instance for lane in removed}))
+        return f"{names} lost its session at {clock_text(min(lane.origin_ms or 0 for lane in removed))}"
     times = [
         lane.origin_ms for lane in lanes if lane.origin is BacklogOrigin.WORKER and lane.origin_ms is not None
     ]
@@ -236,7 +238,7 @@ def _slowest(phases: Phases | None) -> str:
         return ""
     total = f"{_length(phases.total)} on average"
     named = [(_SPENT.get(name, name), length) for name, length in phases._asdict().items()]
-    by_length = sorted(named, key=lambda one: -one[1])
+    by_length = sorted(named, key=lambda pair: -pair[1])
     (first, longest), (second, next_longest), *_ = by_length
     if longest > phases.total / 2:
         return f"{first} takes {_length(longest)} of {total}"

@@ -69,9 +69,10 @@ class LaneJudgement(NamedTuple):
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
     `hidden_ms`: age of the first record hidden by an open transaction if no other records wait.
-    `keeps_ahead`: at its present rate it copies records before the source deletes them, or was not observed
-    for long enough to tell. `backlog_share`: for a lane that loses data, backlog as a share of the source's
-    log. `lacks_process`: its worker process is missing or does not respond."""
+    `keeps_ahead`: at its current rate, the lane copies records before the source deletes them, or it was not
+    observed for long enough to know. `backlog_share`: for a lane that loses data, backlog as a share of the
+    source's log. `lacks_process`: its worker process is missing or does not respond.
+    """
 
     state: MovementState | None
     reason: str = ""

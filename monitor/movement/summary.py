@@ -1,4 +1,5 @@
-"""Summary of a datastream's partitions that are not OK: number in each state, and the worst one.
+"""Summary of a datastream's partitions that are not OK: number of partitions in each state, and the worst
+partition.
 
 Keeps the report on 200,000 partitions small: summaries by topic and state add up to summaries by datastream.
 """
@@ -35,8 +36,8 @@ class StateCount:
 
 
 NEAR_SECONDS: Final = 14_400.0
-"""Time beyond which a predicted loss is not a problem yet. During any pause a loss approaches, even if the
-source retains records for days."""
+"""A predicted loss that is further away than this time is not a problem yet. During any pause a loss
+approaches, even if the source retains records for days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 
 
 class _StateCounter:
-    """Accumulates the partitions in one state, with details of the worst one only."""
+    """Accumulates the partitions in one state, with details only of the worst partition."""
 
     __slots__ = ("_idle", "_number", "_without_process", "_worst")
 

@@ -19,8 +19,8 @@ _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""Maximum number of queries for past measurements per turn, so that no turn takes long. All measurements are
-known after some turns."""
+"""Maximum number of queries for past measurements per turn, so that no turn takes long. Maximum number of
+queries in one turn; all measurements are known after some turns."""
 
 
 _EVERY_SECONDS: Final = 30.0
@@ -31,7 +31,7 @@ _BURNING_SECONDS: Final = 10.0
 """Interval while a budget burns fast enough to keep an alert firing, so that the end is detected soon."""
 
 _AWAY_SECONDS: Final = 60.0
-"""Interval after a failed refresh, which may have waited long for a response."""
+"""Time until the next refresh after a failed refresh, which may have waited long for a response."""
 
 
 class Budgets:
@@ -86,8 +86,8 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Compute the budgets. `most_questions`: maximum number of queries; None: use the last refresh
-        without queries."""
+        """Compute the budgets. `most_questions`: maximum number of queries; None means that the last refresh
+        is used without queries."""
         objectives = {objective for subject in subjects.values() for objective in subject.objectives}
         periods = {min(objective.period_days, self._days) * DAY_SECONDS for objective in objectives}
         windows = periods if self._days else set()
@@ -115,4 +115,6 @@ class Budgets:
 
 def _objectives_of(subjects: Mapping[DatastreamName, ObjectiveSubject]) -> Mapping[DatastreamName, object]:
     """Return the inputs of the budgets of each datastream."""
-    return {name: (one.source, one.selection, one.objectives) for name, one in subjects.items()}
+    return {
+        name: (subject.source, subject.selection, subject.objectives) for name, subject in subjects.items()
+    }

@@ -33,11 +33,11 @@ class _Known(NamedTuple):
         unknown."""
         if self.counting is counting:
             return self
-        before = [self.counting.numbers.get(one) for one in counting.numbers]
+        before = [self.counting.numbers.get(number) for number in counting.numbers]
         was_known = [at is not None and at not in self.unknown for at in before]
         records, late, stale = (
-            [one[at or 0] if known else 0 for at, known in zip(before, was_known, strict=True)]
-            for one in self.sums
+            [sums[at or 0] if known else 0 for at, known in zip(before, was_known, strict=True)]
+            for sums in self.sums
         )
         sums = TallyColumns(array("q", map(int, records)), array("d", late), array("d", stale))
         unknown = frozenset(number for number, known in enumerate(was_known) if not known)
@@ -62,8 +62,8 @@ class _Window(NamedTuple):
 
 class History:
     """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new,
-    because the sums of older pieces are kept. The cache also keeps minutes that will later be the first ones
-    of a longer window."""
+    because the sums of older pieces are kept. The cache also keeps minutes that will later be the first
+    minutes of a longer window."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past
@@ -88,17 +88,18 @@ class History:
         """Query missing pieces, the latest pieces of the shortest windows first.
 
         `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece
-        that ends now is queried each time, and again when it is final. `alone`: sources whose topics need not
-        be distinguished."""
+        that ends now is queried each time, and once more when it is final. `alone`: sources whose topics need
+        not be distinguished.
+        """
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
         needed = dict.fromkeys(period for pieces in whole.values() for period in reversed(pieces))
         since = {length_ms: now_ms - reach for length_ms, reach in reaches_of(windows).items()}
         self._known = {
-            period: one.counted_by(self._counting)
-            for period, one in self._known.items()
-            if one.is_final and (period in needed or period.since_ms >= since.get(period.length_ms, now_ms))
+            period: sums.counted_by(self._counting)
+            for period, sums in self._known.items()
+            if sums.is_final and (period in needed or period.since_ms >= since.get(period.length_ms, now_ms))
         }
         self.problem, self._answers = "", 0
         try:
@@ -106,7 +107,7 @@ class History:
         except HeadraceError as error:
             self.problem = str(error)
         self.is_away = bool(self.problem) and not self._answers
-        self._sums = {seconds: one for seconds, one in self._sums.items() if seconds in whole}
+        self._sums = {seconds: sums for seconds, sums in self._sums.items() if seconds in whole}
         self._windows = {seconds: self._window(seconds, pieces) for seconds, pieces in whole.items()}
 
     @property
@@ -119,7 +120,7 @@ class History:
     def totals(self, wanted: RequiredCount) -> Mapping[int, LatencyTally | None]:
         """Return the tally of each window, by its length in seconds; None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
-        return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
+        return {seconds: _tally(window, number) for seconds, window in self._windows.items()}
 
     def _ask_for(
         self, needed: Iterable[TimeRangePiece], now_ms: int, most_questions: int, alone: SourcesAlone
@@ -141,15 +142,15 @@ class History:
         known = [self._known[period] for period in pieces if period in self._known]
         if len(known) < len(pieces):
             return _Window(None)
-        unknown = _NOBODY.union(*(one.unknown for one in known))
-        final = tuple(period for period, one in zip(pieces, known, strict=True) if one.is_final)
+        unknown = _NOBODY.union(*(part.unknown for part in known))
+        final = tuple(period for period, part in zip(pieces, known, strict=True) if part.is_final)
         kept = self._sums.get(seconds)
         if kept is None or kept.pieces != final or kept.counting is not self._counting:
-            sums = added((one.sums for one in known if one.is_final), self._counting.nothing)
+            sums = added((part.sums for part in known if part.is_final), self._counting.nothing)
             kept = self._sums[seconds] = _Sum(final, self._counting, sums)
         if unknown:
             del self._sums[seconds]
-        return _Window(added((one.sums for one in known if not one.is_final), kept.sums), unknown)
+        return _Window(added((part.sums for part in known if not part.is_final), kept.sums), unknown)
 
 
 def _tally(window: _Window, number: int | None) -> LatencyTally | None:

@@ -44,13 +44,17 @@ class LateTimes:
     ) -> Mapping[DatastreamName, Lateness]:
         """Return the lateness of each datastream that misses its objective; nothing if it cannot be read."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
-        late = {name: one for name, one in verdicts.items() if one.standing is ObjectiveStatus.BREACHED}
+        late = {
+            name: verdict
+            for name, verdict in verdicts.items()
+            if verdict.standing is ObjectiveStatus.BREACHED
+        }
         if not late:
             return {}
         is_new = now_ms - self._began_ms < LOOK_BACK_MS // 2
         windows = windows_of((subjects[name] for name in late), self._window)
-        since_ms = now_ms - max(*(round(one * 1_000) for one in windows), LOOK_BACK_MS if is_new else 0)
-        least_ms = min(one.limit_ms for one in late.values())
+        since_ms = now_ms - max(*(round(window * 1_000) for window in windows), LOOK_BACK_MS if is_new else 0)
+        least_ms = min(query.limit_ms for query in late.values())
         try:
             topics = self._reports.late({subjects[name].source for name in late}, since_ms, least_ms)
         except (Unreachable, AnalyticsError) as error:
@@ -58,4 +62,4 @@ class LateTimes:
             return {}
         if topics is None:
             return {}
-        return {name: lateness_of(subjects[name], topics, one.limit_ms) for name, one in late.items()}
+        return {name: lateness_of(subjects[name], topics, query.limit_ms) for name, query in late.items()}

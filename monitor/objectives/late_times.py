@@ -1,8 +1,8 @@
 """Times at which records of a datastream were late, from the reports of lanes. Pure.
 
-A window that ends now shows that records were late in it, and stays bad as long as they are in it. These
-times are exact to a report: a record is late from the moment at which it is older than the objective until
-it arrives.
+A window that ends now shows that records were late in it, and stays bad as long as they are in it. A record
+is late from the moment at which it is older than the objective until it arrives. The times are known only to
+the interval of a report.
 """
 
 from __future__ import annotations

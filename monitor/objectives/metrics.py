@@ -62,7 +62,7 @@ class ObjectiveMetrics(Collector):
 def _standings(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_objective_standing",
-        "1 for the present standing of a datastream, 0 for the other standings",
+        "1 for the current standing of a datastream, 0 for the other standings",
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():

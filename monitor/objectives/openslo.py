@@ -35,7 +35,8 @@ METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
 _MOST_WRONG: Final = 10
-"""Maximum number of invalid documents that an error describes; only the number of the others is given."""
+"""Maximum number of invalid documents that an error describes; for further documents, only their number is
+given."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
@@ -52,7 +53,7 @@ class NamedObjective:
 
 
 def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, Any]:
-    """Return the OpenSLO document of an objective. Its name is derived from its content."""
+    """Return the OpenSLO document of an objective. The name of an objective is derived from its content."""
     objective = named_objective.objective
     target = percent_text(objective.target_percent)
     description = f"{target} percent within {objective.milliseconds} ms"
@@ -135,7 +136,7 @@ class _DocumentReader:
             self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """Require an object with no fields other than these."""
+        """Require an object that has only these fields."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
             self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
@@ -168,7 +169,7 @@ def from_document(
     number = reader.entries("spec", "objectives")
     found = [_objective(reader, index, days, judged) for index in range(number)]
     reader.problems.check()
-    return tuple(NamedObjective(datastream, one) for one in found if one is not None)
+    return tuple(NamedObjective(datastream, objective) for objective in found if objective is not None)
 
 
 def _read_head(reader: _DocumentReader, kind: str) -> None:
@@ -190,12 +191,14 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
         subject = f"unknown {INDICATOR} {bounds.shown(name)}"
         reader.refuse(place, subject, "import its document with this one")
     reader.problems.check()
-    spec = {field: one for field, one in reader.part("spec").items() if field != "indicatorRef"}
+    spec = {
+        field: field_value for field, field_value in reader.part("spec").items() if field != "indicatorRef"
+    }
     return {**reader.part(), "spec": {**spec, "indicator": indicators[name]}}
 
 
 def _name_of(document: object, kind: str) -> str:
-    """Return the name of a document that others may refer to. Raises RefusedFields."""
+    """Return the name of a document, to which other documents may refer. Raises RefusedFields."""
     reader = _DocumentReader(document)
     _read_head(reader, kind)
     name = reader.part("metadata", "name")
@@ -280,8 +283,8 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
     objectives, indicators, wrong = _sorted_out(documents)
     for where, document in objectives:
         try:
-            for one in from_document(document, indicators):
-                found.setdefault(one.datastream, []).append(one.objective)
+            for objective in from_document(document, indicators):
+                found.setdefault(objective.datastream, []).append(objective.objective)
         except InvalidRequest as error:
             wrong.append(f"{where}: {error}")
     if wrong:

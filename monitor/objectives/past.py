@@ -77,11 +77,13 @@ class CountPlan:
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
-        self.numbers: Mapping[RequiredCount, int] = {one: number for number, one in enumerate(wanted)}
-        self.ages = frozenset(one.milliseconds for one in wanted)
+        self.numbers: Mapping[RequiredCount, int] = {
+            required: number for number, required in enumerate(wanted)
+        }
+        self.ages = frozenset(required.milliseconds for required in wanted)
         self._by_source: defaultdict[tuple[str, str], list[tuple[int, TopicSelection]]] = defaultdict(list)
-        for one, number in self.numbers.items():
-            self._by_source[one.source].append((number, one.selection))
+        for required, number in self.numbers.items():
+            self._by_source[required.source].append((number, required.selection))
         self._of_place: dict[Place, tuple[int, ...]] = {}
 
     @property
@@ -91,11 +93,11 @@ class CountPlan:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a piece by count. The stale time is that of the topic with the most, and
-        therefore a lower bound."""
-        records, late, stale = ([*one] for one in self.nothing)
-        late_of = [found.late[one.milliseconds] for one in self.numbers]
-        ages = [one.milliseconds for one in self.numbers]
+        """Return the sums of a piece by count. The stale time is that of the topic with the longest stale
+        time, and therefore a lower bound."""
+        records, late, stale = ([*values] for values in self.nothing)
+        late_of = [found.late[required.milliseconds] for required in self.numbers]
+        ages = [required.milliseconds for required in self.numbers]
         for row, (count, numbers) in enumerate(
             zip(found.records, self._counted_for(found.places), strict=True)
         ):

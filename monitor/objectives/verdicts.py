@@ -40,10 +40,10 @@ def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
     """Return the strictest limit of all objectives, in milliseconds; 0 if there are none."""
     return min(
         (
-            one.milliseconds
+            objective.milliseconds
             for subject in subjects
-            for one in (subject.objective, *subject.objectives)
-            if one is not None
+            for objective in (subject.objective, *subject.objectives)
+            if objective is not None
         ),
         default=0,
     )

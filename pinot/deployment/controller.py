@@ -94,7 +94,8 @@ class PinotController:
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the state of the consuming segments by segment name; that of a stalled segment is empty."""
+        """Return the state of the consuming segments by segment name; the state of a stalled segment is
+        empty."""
         found = self._call("GET", f"/tables/{name}/consumingSegmentsInfo")
         return dict(found["_segmentToConsumingInfoMap"])
 

@@ -92,7 +92,7 @@ def _carry_out(controller: PinotController, change: SchemaChange, table: Table, 
 
 
 def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
-    """Return the change from Pinot's schema to the wanted one. Pure."""
+    """Return the change from Pinot's current schema to the wanted schema. Pure."""
     wanted = pinot_schema(table)
     if present is None:
         return SchemaChange(table.name, "schema", DeploymentStep.CREATE)
@@ -125,7 +125,7 @@ def judge_table(
     present: dict[str, Any] | None,
     references: frozenset[str] = frozenset(),
 ) -> SchemaChange:
-    """Return the change from Pinot's table to the wanted one. Pure.
+    """Return the change from Pinot's current table to the wanted table. Pure.
 
     `references`: environment variables in the stored table; `present` may have their values instead.
     """
@@ -148,8 +148,8 @@ def _differences(path: str, have: Any, want: Any, references: frozenset[str]) ->
         for key, value in want.items():
             yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)
     elif isinstance(want, list) and isinstance(have, list) and len(want) == len(have):
-        for index, (one, other) in enumerate(zip(have, want, strict=True)):
-            yield from _differences(f"{path}[{index}]", one, other, references)
+        for index, (actual, other) in enumerate(zip(have, want, strict=True)):
+            yield from _differences(f"{path}[{index}]", actual, other, references)
     elif have != want and not (want in ({}, []) and have is None) and str(want) not in references:
         secret = any(word in path.lower() for word in _SECRET)
         yield f"{path}: changed" if secret else f"{path}: {_short(have)} -> {_short(want)}"

@@ -33,7 +33,8 @@ def client_properties(cluster: KafkaCluster) -> dict[str, str]:
 def by_reference(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with secrets replaced by environment variables.
 
-    Pinot resolves them in its tables as `${NAME}`, if they are the whole value.
+    Pinot replaces `${NAME}` in its tables with the value of the variable, if that is the whole value of a
+    field.
     """
     return {key: _reference(key) if key in _SECRETS else value for key, value in properties.items()}
 

@@ -39,19 +39,20 @@ def latency_steps(
     begin = f"floor(time_ms / {step})"
     answer = client.ask(
         f"select {begin}, sum(records_copied), sum(batches), sum(wait_ms), sum(fetch_ms), sum(queue_ms), "  # noqa: S608
-        f"sum(produce_ms), max(lag_ms), {_HISTOGRAM}, sum(bytes_copied) from mirrorMetrics "
+        f"sum(produce_ms), max(lag_ms), {_HISTOGRAM}, sum(bytes_copied), "
+        "sum(lag_records * interval_ms) from mirrorMetrics "
         f"where datastream = %(group)s and time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by {begin} limit {most + 1}",
         given,
     )
-    return LatencyHistory(step, sorted((_step(row, step) for row in answer.rows), key=lambda one: one[0]))
+    return LatencyHistory(step, sorted((_step(row, step) for row in answer.rows), key=lambda row: row[0]))
 
 
 def _step(row: Row, step_ms: int) -> LatencyStep:
     begin, records, batches, *more = row
     source, fetch, queue, produce = map(float, more[:_STAGES])
     oldest = int(more[_STAGES])
-    counts = tuple(int(one) for one in more[_STAGES + 1 : _STAGES + 1 + LATENCY_BUCKETS])
+    counts = tuple(int(count) for count in more[_STAGES + 1 : _STAGES + 1 + LATENCY_BUCKETS])
     return LatencyStep(
         int(begin) * step_ms,
         int(records),
@@ -59,5 +60,5 @@ def _step(row: Row, step_ms: int) -> LatencyStep:
         (source, fetch, queue, produce),
         None if oldest == UNKNOWN else oldest,
         counts,
-        int(more[_STAGES + 1 + LATENCY_BUCKETS]),
+        *(int(one) for one in more[_STAGES + 1 + LATENCY_BUCKETS :]),
     )

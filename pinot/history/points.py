@@ -19,8 +19,8 @@ _STEPS_MS: Final = tuple(
 class LoadHour(NamedTuple):
     """Load in the hour from `hour_ms` (epoch ms), in bytes per second.
 
-    `begin_ms`: start of its measurements if known, or else start of the hour. `p95`, `most`: p95 and maximum
-    of the samples; None for a sum of partitions.
+    `begin_ms`: start of the hour's measurements if known, otherwise start of the hour. `p95`, `most`: p95 and
+    maximum of the samples; None for a sum of partitions.
     """
 
     hour_ms: int
@@ -37,7 +37,7 @@ LoadHours = Mapping[TopicPartition, Sequence[LoadHour]]
 class HighLoad(NamedTuple):
     """Start of an uninterrupted high load.
 
-    `is_longer`: it may have started earlier, as the time before is unknown.
+    `is_longer`: the period may have started earlier, because the values before are unknown.
     """
 
     since_ms: int
@@ -65,16 +65,29 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
     found: dict[TopicPartition, dict[int, LoadHour]] = {}
     for hours in (rolled_up, sampled):
         for place, some in hours.items():
-            found.setdefault(place, {}).update({one.hour_ms: one for one in some})
+            found.setdefault(place, {}).update({point.hour_ms: point for point in some})
     return {place: [some[hour] for hour in sorted(some)] for place, some in found.items()}
+
+
+class UsageSum(NamedTuple):
+    """Measurements of one topic of a group on the day (UTC) from `day_ms`, summed over its partitions."""
+
+    day_ms: int
+    group: str
+    cluster: str
+    topic: str
+    records: int
+    bytes: int
+    batches: int
+    cpu_ms: float
 
 
 class LatencyStep(NamedTuple):
     """One time step from `begin_ms` (epoch ms).
 
     Records copied, batches, the latencies of all batches summed by stage (ms: source, fetch, queue, produce),
-    the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, and
-    bytes copied.
+    the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, bytes
+    copied, and the waiting records times the length in ms of each report, summed.
     """
 
     begin_ms: int
@@ -84,6 +97,7 @@ class LatencyStep(NamedTuple):
     oldest_ms: int | None
     counts: tuple[int, ...]
     size_bytes: int = 0
+    waiting_record_ms: int = 0
 
     @property
     def p50_ms(self) -> float | None:

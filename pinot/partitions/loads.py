@@ -1,6 +1,6 @@
 """Queries about loads: rates by partition and topic, movers, freshness.
 
-Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` converts and judges them.
+Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` converts them to loads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PartitionRates(NamedTuple):
     range starts, contribute only the share inside. `longest_ms`: longest growth inside the range; 0 with
     rollups, which lack it. `shrunk`: number of samples that found the log smaller than before.
 
-    A tuple, because there are hundreds of thousands of them.
+    This is a tuple, because there may be hundreds of thousands of such objects.
     """
 
     topic: str
@@ -156,7 +156,8 @@ def partition_rates_pages(
 
 
 def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Return values for the hours that overlap a range, and for the share of the first one inside."""
+    """Return the query values for the hours that overlap a range, and for the share of the first hour that is
+    inside the range."""
     begin = when.since_ms // HOUR_MS * HOUR_MS
     inside_ms = float(begin + HOUR_MS - when.since_ms)
     touched = bounds(cluster, TimeRange(begin, when.until_ms))
@@ -202,7 +203,7 @@ class TopicRates:
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
-    """Return topic-level loads from the hourly rollups, for partitions without their own."""
+    """Return topic-level loads from the hourly rollups, for partitions whose own load is unknown."""
     if topics is not None and not topics:
         return []
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -276,7 +277,7 @@ def _mover(row: Row) -> MoverRow:
 
 
 def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
-    """Return the largest changes; each partition once, omitting unchanged ones."""
+    """Return the largest changes, each partition once, without unchanged partitions."""
     changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
     ordered = sorted(
         changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
@@ -320,7 +321,8 @@ def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
 
 @checked_rows
 def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
-    """Return the time of a cluster's latest sample in the range, epoch milliseconds; None without one."""
+    """Return the time of a cluster's latest sample in the range (epoch milliseconds); None if there is no
+    sample."""
     answer = client.ask(
         "select count(*), max(time_ms) from partitionMetrics where cluster = %(cluster)s "
         "and time_ms >= %(since)s and time_ms < %(until)s limit 1",

@@ -39,11 +39,11 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffendingRow:
-    """A partition that takes a large share of one task's capacity.
+    """A partition whose load is a large share of the capacity of one task.
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
     `since_ms`: time of its last sample at or below the usable capacity, or of its first sample in the range
-    if there is none; None if its latest sample does not exceed the usable capacity.
+    if no sample is at or below it; None if its latest sample does not exceed the usable capacity.
     """
 
     topic: str
@@ -96,7 +96,7 @@ def offending_partitions(
 
 
 def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRow]:
-    """Return the offending rows: those with a load of at least `least`."""
+    """Return the rows of partitions with a load of at least `least`."""
     loads: dict[str, list[float]] = defaultdict(list)
     for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))

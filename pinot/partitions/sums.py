@@ -53,8 +53,8 @@ def hourly_sums(
     """Return the sums of each hour with a load, by start of the hour (epoch ms).
 
     From the rollups. Hours of the last day without a rollup come from the samples: the mean of all samples
-    times the number of partitions. If there are no rollups at all, earlier days come from samples too, until
-    a day has no samples.
+    times the number of partitions. If there are no rollups at all, earlier days are also computed from
+    samples, until a day has no samples.
     """
     found = _sums(client, cluster, when, topics, room, Grain.HOURS)
     for day in _days(when):
@@ -71,7 +71,7 @@ def hourly_sums(
 
 
 def _days(when: TimeRange) -> Iterator[TimeRange]:
-    """Yield the days of the range, the last one first."""
+    """Yield the days of the range, starting with the last day."""
     until = when.until_ms
     while until > when.since_ms:
         since = max(until - _DAY_MS, when.since_ms)

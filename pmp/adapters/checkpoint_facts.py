@@ -21,7 +21,7 @@ _BEFORE_FACTS: Final = {"buckets": 16}
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
     """Store the settings of a new checkpoint folder.
 
-    Raises ConfigError if those of an existing one differ.
+    Raises ConfigError if an existing checkpoint has different facts.
     """
     try:
         kept = _kept(session, folder)

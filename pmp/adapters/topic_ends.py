@@ -22,6 +22,6 @@ def topic_ends(cluster: KafkaCluster, topic: str) -> dict[int, int]:
         numbers = admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions
         wanted = {TopicPartition(topic, number): latest for number in numbers}
         answers = admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
-        return {one.partition: future.result().offset for one, future in answers.items()}
+        return {partition.partition: future.result().offset for partition, future in answers.items()}
     except KafkaException as error:
         raise translate(error, f"reading the ends of {topic}") from error

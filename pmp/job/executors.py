@@ -55,12 +55,12 @@ class ExecutorWatch:
         """Compare with the last call. `now`: monotonic seconds. Raises AnalyticsError if the application had
         executors before but none for five minutes."""
         known = list(executors)
-        active = sum(one.is_active for one in known)
+        active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)
-        for one in known:
-            if not one.is_active and one.name not in self._lost:
-                self._lost.add(one.name)
-                self._note_loss(one, active)
+        for executor in known:
+            if not executor.is_active and executor.name not in self._lost:
+                self._lost.add(executor.name)
+                self._note_loss(executor, active)
         self._had_any = self._had_any or bool(known)
         if active or self._is_dynamic:
             self._end_absence(now)

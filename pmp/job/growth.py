@@ -13,8 +13,8 @@ from the same leader and nothing seems to have been deleted in between:
 
 The previous sample is the one before it in time among those available: the batch, and the latest sample of
 earlier batches. A late sample therefore has a growth only if its predecessor is late as well, and it never
-changes the state. An unknown growth is stored as 0 bytes over 0 ms, so that sums need no filter. Its rate is
-the last known rate of the partition, or else the sampled average.
+changes the state. An unknown growth is stored as 0 bytes over 0 ms, so that sums need no filter. If the
+growth is unknown, the rate is the last known rate of the partition or, if there is none, the sampled average.
 
 All computations are vectorised over one batch. The state between batches is a few columns with one row per
 partition.
@@ -74,7 +74,8 @@ class Memory:
 
     @staticmethod
     def from_bytes(data: bytes) -> Memory:
-        """Deserialize. Data of another version is discarded, which costs one growth per partition."""
+        """Deserialize. State with a different version is discarded, so that one growth per partition is
+        lost."""
         with pa.ipc.open_stream(data) as reader:
             if reader.schema.metadata != _SCHEMA.metadata:
                 return EMPTY

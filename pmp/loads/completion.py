@@ -36,11 +36,11 @@ def completed(
     sizes = Counter(partition.topic for partition in {*partitions, *known})
     past = {
         topic: _of_topic(
-            one.mean_bytes_per_second,
-            one.newest_ms,
-            RateSource.MEAN if one.partitions >= LEAST_COVERED * sizes[topic] else RateSource.PARTIAL,
+            mean.mean_bytes_per_second,
+            mean.newest_ms,
+            RateSource.MEAN if mean.partitions >= LEAST_COVERED * sizes[topic] else RateSource.PARTIAL,
         )
-        for topic, one in topic_means.items()
+        for topic, mean in topic_means.items()
     }
     means = past | _means_by_topic(known, sizes)
     default = PartitionLoad(default_bytes_per_second, None, LoadLevel.DEFAULT, RateSource.CONFIGURED)

@@ -78,8 +78,8 @@ def _document(report: LoadReport, now_ms: int) -> Mapping[str, object]:
         "measured_at_ms": report.measured_at_ms,
         "provider": report.provider,
         "loads": [
-            [*partition, one.bytes_per_second, one.messages_per_second, *_marks(one)]
-            for partition, one in report.loads.items()
+            [*partition, load.bytes_per_second, load.messages_per_second, *_marks(load)]
+            for partition, load in report.loads.items()
         ],
     }
 

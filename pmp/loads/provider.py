@@ -132,7 +132,8 @@ class PinotLoadProvider:
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
 
     def _responds(self, cluster: ClusterRef) -> bool:
-        """Return whether Pinot's last response about the cluster was complete, even if without samples."""
+        """Return whether Pinot's last response about the cluster was complete, even if it contained no
+        samples."""
         failure = self._failures.get(cluster)
         return failure is None or isinstance(failure.error, NoSamples)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from api.services import UsageReport
 from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
+from monitor.usage.bill import DAY_MS, UsageLine
 from tests.browser.chromium import PHONE
 from tests.browser.conftest import OpenPage, Serve
 from tests.browser.packages import axe_source
@@ -30,6 +33,7 @@ PAGES = (
     "/edit/orders",
     "/edit",
     "/advice",
+    "/usage",
     "/incidents",
     "/instances",
 )
@@ -49,6 +53,10 @@ def site() -> Site:
             None,
         )
     site.session.create("/datastreams/broken", b"{")
+    day_ms = site.clock.now_ms() // DAY_MS * DAY_MS
+    line = UsageLine(day_ms, "team", "orders", "source", "destination", "t", 10**9, 10, 2, 0.5, 1.5)
+    lines = line, replace(line, owner="", datastream="gone", cost=None)
+    site.usage = lambda _: UsageReport(lines, "topic", "EUR", lambda owner: 1_000 if owner else 0)
     return site
 
 
@@ -75,7 +83,7 @@ def test_a_browser_at_the_root_sees_every_datastream_the_worst_first(
     expect(page.locator("h1")).to_have_text("orders")
     expect(page.locator("main")).to_be_focused()
     expect(page.locator("#placement")).to_be_visible()
-    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.locator(".chart canvas")).to_have_count(4)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page
 from api.resources.advice import AdviceAnswer
 from api.resources.overview import DatastreamGlance, OverviewAnswer
 from api.resources.partitions.histories import LoadHistoryAnswer
+from api.resources.usage import UsageAnswer
 from tests.browser.served import served
 from tests.fakes.site import Site
 
@@ -515,6 +516,9 @@ def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
     assert re.match(r"Between 500 B/s and 1\.5 kB/s; 500 B/s\b", said)
     nothing = call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]})
     assert re.fullmatch(r"\D+", nothing)
+    waiting = call(page, "views/datastream", "lagText", {"lag_records": [None, 1_500.4, 0.0, None]})
+    assert re.match(r"\D+ 0 and 1,500 waiting records\D+; 0 in\b", waiting)
+    assert re.fullmatch(r"\D+", call(page, "views/datastream", "lagText", {"lag_records": [None]}))
     ticks = call(page, "lib/format", "rateTicks", [0, 500, 1_000, 1_500, 20_000_000])
     assert ticks == ["0 B/s", "500 B/s", "1 kB/s", "1.5 kB/s", "20 MB/s"]
 
@@ -576,3 +580,46 @@ def test_the_newest_place_of_a_chart_has_a_value_of_any_line(page: Page) -> None
     assert call(page, "lib/chart", "newestOf", [[1, None, None], [2, 3, None]]) == 1
     assert call(page, "lib/chart", "newestOf", [[None], [None]]) == -1
     assert call(page, "lib/chart", "newestOf", []) == -1
+
+
+def a_usage(*lines: dict[str, Any], owners: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a response of /v1/usage for two days."""
+    day = 86_400_000
+    answer = {"since_ms": NOW // day * day - day, "until_ms": NOW, "measured_by": "topic", "currency": "EUR"}
+    return UsageAnswer.model_validate(
+        {**answer, "owners": owners, "lines": list(lines), "left_out": 0}
+    ).model_dump(mode="json")
+
+
+def test_usage_is_shown_by_owner_topic_and_day(page: Page) -> None:
+    today = NOW // 86_400_000 * 86_400_000
+    line: dict[str, Any] = {
+        "owner": "one",
+        "datastream": "orders",
+        "source": "a",
+        "destination": "b",
+        "topic": "t",
+    }
+    line |= {
+        "day_ms": today - 86_400_000,
+        "bytes": 86_400,
+        "records": 10,
+        "batches": 1,
+        "cpu_seconds": 1.0,
+        "cost": 2.0,
+    }
+    sums = {"bytes": 86_400, "records": 10, "batches": 1, "cpu_seconds": 1.0, "cost": 2.0}
+    owner = {"owner": "one", **sums, "quota_bytes_per_second": 1_000, "quota_share": 0.5}
+    nobody = {**owner, "owner": "", "cost": None, "quota_bytes_per_second": None, "quota_share": None}
+    unknown = {**line, "owner": "", "cost": None}
+    usage = a_usage(line, line, unknown, owners=[owner, nobody])
+    one, other = call(page, "views/usage", "ownersOf", usage)
+    assert (one["name"], one["cost"], one["shareText"]) == ("one", "2.00 EUR", "50 %")
+    assert (other["cost"], other["quota"], other["shareText"]) == ("unknown", "none", "")
+    first, second = call(page, "views/usage", "topicsOf", usage)
+    assert (first["bytes"], first["cost"], second["cost"]) == (172_800, "4.00 EUR", "unknown")
+    drawn = call(page, "views/usage", "ratesOf", usage)
+    assert len(drawn["times"]) == 2
+    assert [series["values"] for series in drawn["series"]] == [[2, 0], [1, 0]]
+    cost = call(page, "views/usage", "factsOf", usage)[-1]
+    assert cost["text"] == "unknown"

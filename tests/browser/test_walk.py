@@ -68,14 +68,14 @@ def test_without_a_history_everything_else_is_there_and_it_is_said(
     expect(page.locator("tbody tr").nth(0)).to_contain_text("hot")
     expect(page.locator("section:has(#table)")).to_contain_text("the Pinot broker")
     page.goto(f"{address}/ui/#/datastreams/shop")
-    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.locator(".chart canvas")).to_have_count(4)
     expect(page.locator("section:has(#oldest)")).to_contain_text("the Pinot broker")
     assert violations(page) == []
 
 
 def test_a_longer_past_is_one_click_or_key_away(shop: Shop, serve: Serve, open_page: OpenPage) -> None:
     page = open_page(f"{serve(shop.app)}/ui/#/datastreams/shop")
-    expect(page.locator(".chart canvas")).to_have_count(4)
+    expect(page.locator(".chart canvas")).to_have_count(5)
     expect(page.get_by_text("p99 between").first).to_be_visible()
     newest = page.locator(".chart").first.locator(".u-value")
     expect(newest.nth(0)).to_have_text(re.compile(r"\d{2}:\d{2}"))

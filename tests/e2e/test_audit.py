@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner, Result
 
-from headrace import analytics
-from headrace.analytics import audit_datastream
+from headrace.__main__ import app
+from headrace.clusters import audits
+from headrace.clusters.audits import AuditResult, audit_datastream
 from headrace.settings import HeadraceSettings
 from mirror.errors import NotFound, TopicMissing
 from mirror.settings import KafkaCluster, MirrorSettings
-from monitor.audit import AuditResult
 from tests.e2e.conftest import NewInstance
 from tests.engines import write
 from tests.kafka_data import Record, make_topic
@@ -22,9 +32,60 @@ from tests.mirrored import create_datastream, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.deep]
+pytestmark = pytest.mark.servers
 
 NOW = int(time.time() * 1000)
+
+
+def test_what_arrived_is_certified_and_a_foreign_record_is_found_at_its_offset(
+    kafka_pair: KafkaPair, new_instance: NewInstance, tmp_path: Path
+) -> None:
+    topic = f"certified-{uuid4().hex[:8]}"
+    source, destination = kafka_pair.source.address, kafka_pair.destination.address
+    make_topic(source, topic, 1)
+    write(source, topic, [Record(0, b"k", b"%d" % n, (), NOW + n) for n in range(20)])
+    key, file = tmp_path / "audit.pem", tmp_path / "certificate.json"
+    private = Ed25519PrivateKey.generate()
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    instance = new_instance("one", commands__audit_key_file=str(key))
+    create_datastream(instance, "certified", topic)
+    wait_for_copy(kafka_pair, topic, 20)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, ["audit", *words], env=dict(instance.environment))
+
+    at = ("--at", instance.address)
+    period = ("--from", str(NOW), "--to", str(NOW + 10))
+    written = ("certify", "certified", *period, "-o", str(file), *at)
+    wait_until(lambda: run(*written).exit_code == 0, "the records are checkpointed")
+    (part,) = json.loads(file.read_text())["partitions"]
+    assert part["source"]["records"] == part["destination"]["records"] == 10
+    assert part["source"]["hash"] == part["destination"]["hash"]
+    assert run("check", str(file), "--against-clusters").exit_code == 0
+    signed = file.read_bytes()
+    file.write_bytes(signed.replace(b'"missing": 0', b'"missing": 1'))
+    assert run("check", str(file)).exit_code == 1
+    file.write_bytes(signed)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "headrace", "audit", "certified", "--watch", "--json", *at],
+        env={**os.environ, **instance.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with watching:
+        assert watching.stdout is not None
+        turn = json.loads(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+    assert (watching.returncode, turn["problem"]) == (0, "")
+    assert turn["complete_through_ms"] > NOW - 10 * 60_000
+    write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
+
+    def foreign() -> list[dict[str, Any]]:
+        found = run("certified", "--json", *at)
+        return [one for row in json.loads(found.stdout) for one in row["findings"]] if found.stdout else []
+
+    (finding,) = wait_until(foreign, "the stranger is found")
+    assert (finding["verdict"], finding["destination_offset"]) == ("foreign", 20)
 
 
 def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
@@ -37,6 +98,7 @@ def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
     )
 
 
+@pytest.mark.deep
 def test_an_audit_under_traffic_judges_what_is_copied(
     kafka_pair: KafkaPair, new_instance: NewInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,8 +119,8 @@ def test_an_audit_under_traffic_judges_what_is_copied(
         return result
 
     with monkeypatch.context() as patience:
-        patience.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
-        assert audited().source_records > 0  # it waits for the first checkpoint
+        patience.setattr(audits, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
+        assert audited().counts.equal > 0  # it waits for the first checkpoint
 
     def traffic() -> None:
         number = 0
@@ -69,26 +131,28 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     with ThreadPoolExecutor() as pool:
         running = pool.submit(traffic)
         try:
-            wait_until(lambda: audited().source_records > 500, "new checkpoints")
+            wait_until(lambda: audited().counts.equal > 500, "new checkpoints")
             for _ in range(4):
                 result = audited()
-                assert (result.missing, result.duplicates, result.foreign) == (0, 0, 0)
-                assert result.source_records == result.destination_records > 500
+                row = result.to_json()
+                assert (row["missing"], row["duplicates"], row["foreign"], row["altered"]) == (0, 0, 0, 0)
+                assert row["source_records"] == row["destination_records"] > 500
         finally:
             stop.set()
             running.result()
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
     write(source, topic, [Record(0, b"after", b"", (), NOW)])
-    wait_until(lambda: (found := audited()).foreign and not found.unjudged, "all records are judged")
+    wait_until(lambda: (found := audited()).counts.foreign and not found.unjudged, "all records are judged")
     last = audited()
-    assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
+    assert (last.counts.missing, last.counts.foreign, last.is_complete) == (0, 1, False)
     with pytest.raises(TopicMissing, match="matches never-made"):
         audit_datastream(settings, definition | {"source": definition["source"] | {"topics": "never-made"}})
-    monkeypatch.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", 1.0)
+    monkeypatch.setattr(audits, "_FIRST_CHECKPOINT_SECONDS", 1.0)
     with pytest.raises(NotFound, match=r"^nobody .*\b1 s\b"):
         audit_datastream(settings, definition | {"name": "nobody", "metadata": {}})
 
 
+@pytest.mark.deep
 def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic = f"skipped-{uuid4().hex[:8]}"
     progress = f"progress-{topic}"
@@ -112,5 +176,6 @@ def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_i
 
     result = wait_until(audited, "all records are checkpointed", interval_seconds=0.5)
     assert result is not None
-    assert (result.source_records, result.destination_records) == (23, 20)
-    assert (result.missing, result.left_out, result.foreign, result.is_complete) == (0, 3, 0, True)
+    row = result.to_json()
+    assert (row["source_records"], row["destination_records"]) == (23, 20)
+    assert (row["missing"], row["left_out"], row["foreign"], row["complete"]) == (0, 3, 0, True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from monitor.alerts.catalogue import HALTED, LATE
+from monitor.alerts.catalogue import DESTINATION_AWAY, LATE, SOURCE_AWAY
 from monitor.causes.diagnosis import Cause
 from monitor.records.record import Phase
 from pinot.deployment.controller import PinotController
@@ -24,7 +25,7 @@ from tests.freezing import frozen
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, pinot_settings
 from tests.mirrored import create_datastream
-from tests.on_call import alert_settings, alert_states, incidents, sent_alerts
+from tests.on_call import alert_settings, alert_states, incidents
 from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair, NewKafka
@@ -79,16 +80,13 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
             wait_until(
                 lambda: Cause.DESTINATION_AWAY in _causes(instance, name), "the destination is the cause"
             )
-            wait_until(lambda: _has_fired(hook, name, 0), "an alert is sent")
+            wait_until(lambda: _states(hook, name)[DESTINATION_AWAY.name] == "firing", "an alert is sent")
             assert nothing_was_moved(instance, name)
-        wait_until(lambda: _are_all_resolved(hook, name), "the alerts are resolved")
+        wait_until(lambda: set(_states(hook, name).values()) == {"resolved"}, "the alerts are resolved")
         wait_until(lambda: is_over(instance, name), "the incident is closed")
-        sent_before = len(sent_alerts(hook, name))
         source.kill()
-        wait_until(lambda: _has_fired(hook, name, sent_before), "another alert is sent")
-        wait_until(lambda: _names_source(sent_alerts(hook, name)[sent_before:]), "an alert names the source")
-        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is stored")
-        assert newest["cause"] == Cause.SOURCE_AWAY
+        wait_until(lambda: _states(hook, name)[SOURCE_AWAY.name] == "firing", "an alert names the source")
+        wait_until(lambda: _names(instance, name, SOURCE_AWAY.name), "an incident names the source")
         source.start()
         wait_until(lambda: is_over(instance, name), "the second incident is closed")
         assert nothing_was_moved(instance, name)
@@ -103,21 +101,26 @@ def _causes(instance: RunningInstance, name: str) -> set[str]:
     return {one["cause"] for one in incidents(instance, name).values()}
 
 
-def _open(instance: RunningInstance, name: str) -> list[dict[str, Any]]:
-    return [one for one in incidents(instance, name).values() if one["closed_ms"] is None]
+def _names(instance: RunningInstance, name: str, alert: str) -> bool:
+    """Return whether a timeline names the alert. Its incident may have begun with late records of the outage
+    before, and keep that cause, which has more bad seconds."""
+    return any(
+        alert in entry["text"] for one in incidents(instance, name).values() for entry in one["timeline"]
+    )
 
 
-def _has_fired(hook: HttpReceiver, name: str, since: int) -> bool:
-    return bool({FIRING, (HALTED.name, "firing")} & set(alert_states(hook, name)[since:]))
-
-
-def _are_all_resolved(hook: HttpReceiver, name: str) -> bool:
-    return set(dict(alert_states(hook, name)).values()) == {"resolved"}
-
-
-def _names_source(alerts: list[dict[str, Any]]) -> bool:
-    firing = [one["annotations"]["description"] for one in alerts if one["status"] == "firing"]
-    return any(f"{PARTITIONS} partitions waiting for the source" in description for description in firing)
+def _states(hook: HttpReceiver, name: str) -> defaultdict[str, str]:
+    """Return the last status of each alert of the datastream and of its clusters."""
+    alerts = [one for request in hook.requests for one in request.document["alerts"]]
+    return defaultdict(
+        str,
+        {
+            one["labels"]["alertname"]: one["status"]
+            for one in alerts
+            if name
+            in (one["labels"].get("datastream"), *one["annotations"].get("datastreams", "").split(", "))
+        },
+    )
 
 
 def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_middle(

@@ -337,6 +337,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
     assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
     _look_at_the_loads(asked, names[0])
     incidents = asked.ask("GET", "/v1/incidents").json()
+    assert asked.ask("GET", "/v1/usage").json()["measured_by"] == "topic"
     assert "rest" not in {one["datastream"] for one in incidents}  # other tests of the session have their own
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
@@ -412,6 +413,10 @@ def _translate(asked: CheckedClient, world: World, kafka_pair: KafkaPair) -> Non
     commit_positions(kafka_pair.source.address, group, {(world.topic, 0): 1})
     groups = f"{path}/groups/{quote(group, safe='')}"
     found = asked.ask("GET", groups).json()
+    followed = f"{path.removesuffix('translation')}consumer-groups"
+    assert asked.ask("GET", followed).json()["groups"] == []
+    explained = asked.ask("GET", f"{followed}/{quote(group, safe='')}").json()
+    assert explained["reasons"] == ["excluded"]
     (one,) = found["positions"]
     assert (one["to_topic"], one["to_offset"], one["present"], one["left_alone"]) == (copy, 1, None, "")
     assert (found["group"], found["untranslated"]) == (group, [])

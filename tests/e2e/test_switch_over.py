@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from headrace import analytics
 from headrace.__main__ import app
+from headrace.clusters import audits
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import commit_positions, group_positions, make_topic, produce, read_all
 from tests.mirrored import some_records
@@ -41,7 +41,7 @@ def run(instance: RunningInstance, *words: str) -> None:
 def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
     kafka_pair: KafkaPair, new_instance: NewInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(audits, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
     instance = new_instance("one")
     addresses = {"source": kafka_pair.source.address, "destination": kafka_pair.destination.address}
     topic, group = f"orders-{uuid4().hex[:8]}", f"billing-{uuid4().hex[:8]}"

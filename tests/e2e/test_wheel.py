@@ -8,16 +8,21 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from headrace.console.client import RestClient
 from headrace.process.compilation.builds import DONE, build
-from tests.e2e.conftest import NewInstance
+from mirror.adapters.embedded.store import FILE_NAME
+from stack.ports import free_ports
+from stack.process.managed_process import ManagedProcess
+from tests.e2e.conftest import NewInstance, service_environment
 from tests.kafka_data import make_topic, produce
 from tests.mirrored import create_datastream, some_records, wait_for_copy
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
@@ -43,7 +48,7 @@ class Installed:
             with zipfile.ZipFile(each) as archive:
                 archive.extractall(self.packages)
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the Python of the environment outside of the checkout."""
         plain = {
             key: value
@@ -53,7 +58,7 @@ class Installed:
         return subprocess.run(
             [str(self.python), *arguments],
             cwd=self.folder,
-            env=plain,
+            env=plain | variables,
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
@@ -160,3 +165,30 @@ def test_an_installed_headrace_serves_and_copies(
     done = installed.run("-m", "headrace", "copy", *sides, *chosen, "--until-end")
     assert done.returncode == 0, done.stderr
     assert installed.run("-m", "headrace", "verify", *sides, *chosen).returncode == 0
+
+
+def test_two_commands_mirror_the_first_record(
+    installed: Installed, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    topic = f"newcomer-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
+    port = str(free_ports(1)[0])
+    variables = {
+        "XDG_STATE_HOME": str(tmp_path),
+        "HEADRACE_API__PORT": port,
+        **service_environment(kafka_pair, topic),
+    }
+    log = tmp_path / "log"
+    command = [str(installed.python), "-m", "headrace", "serve"]
+    with ManagedProcess("headrace", command, {**variables, "PYTHONPATH": ""}, log, directory=tmp_path):
+        with closing(RestClient(f"127.0.0.1:{port}")) as rest:
+            eventually(lambda: rest.get("/v1/ready"), "an instance that serves")
+        created = installed.run(
+            *("-m", "headrace", "datastream", "create", "first", "--topics", topic, "--owner", "me"),
+            **variables,
+        )
+        assert created.returncode == 0, created.stderr
+        records = some_records(2, 1, "a")
+        produce(kafka_pair.source.address, topic, records)
+        wait_for_copy(kafka_pair, topic, len(records))
+    assert (tmp_path / "headrace" / FILE_NAME).is_file()

@@ -13,7 +13,14 @@ from fastapi import FastAPI
 from api.access.gate import AccessMethods
 from api.app import create_app
 from api.http.slow_calls import ClusterTurns
-from api.services import LatencyHistoryQuery, LoadHistoryQuery, Services, no_history
+from api.services import (
+    LatencyHistoryQuery,
+    LoadHistoryQuery,
+    Services,
+    UsageReport,
+    no_history,
+    no_usage,
+)
 from headrace.clusters.directory import ClusterDirectory
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.usage import ProcessReporter, UsageMeter
@@ -30,6 +37,7 @@ from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance
+from mirror.jobs.groups.record import read_groups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
@@ -41,6 +49,7 @@ from mirror.ports import Planner
 from mirror.settings import DefinitionSettings, KafkaCluster
 from monitor.records.record import IncidentRecord
 from pinot.history.points import LatencyHistory, LoadHour
+from pinot.time_range import TimeRange
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
 from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
@@ -94,6 +103,8 @@ class Site:
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.followed: dict[bytes, bytes] = {}
+        """Stored records of following groups."""
         self.first_offsets: dict[LaneKey, int] = {}
         self.incidents: list[IncidentRecord] = []
         self.topic_ids: dict[str, bytes | None] = {}
@@ -101,6 +112,7 @@ class Site:
         self.while_asleep: Callable[[], None] = self.tick
         self.load_history: Callable[[LoadHistoryQuery], LoadHours] = no_history
         self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
+        self.usage: Callable[[TimeRange], UsageReport] = no_usage
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         self.source.identity, self.destination.identity = "id-of-source", "id-of-destination"
@@ -168,13 +180,15 @@ class Site:
             ),
             lost=LostStore(self.session),
             restored=RestoredRecords(self.session),
+            followed_groups=lambda _, keys: read_groups(keys, self.followed),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,
+            usage=self._usage,
             newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
-            is_zookeeper_answering=lambda: self.session.is_up,
+            is_store_answering=lambda: self.session.is_up,
             secret=lambda: service_secret(self.session),
             transport=lambda: self.neighbours,
             fleet_deadline_seconds=PATIENCE_SECONDS,
@@ -197,6 +211,9 @@ class Site:
 
     def _load_history(self, asked: LoadHistoryQuery) -> LoadHours:
         return self.load_history(asked)
+
+    def _usage(self, when: TimeRange) -> UsageReport:
+        return self.usage(when)
 
     def _latency_history(self, asked: LatencyHistoryQuery) -> LatencyHistory:
         return self.latency_history(asked)

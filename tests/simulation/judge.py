@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.lane.ledger import LeftOut
 from mirror.model.datastreams.policy import Guarantee, OnRejection
 from tests.fakes.broker import batches
@@ -60,8 +61,9 @@ class Judge:
             for at, key, value, headers in records
         )
 
-    def check(self) -> None:
-        """Compare every record, and the ledger with the source log. Raises AssertionError."""
+    def check(self) -> int:
+        """Compare every record, and the ledger with the source log; return the number of missing records.
+        Raises AssertionError."""
         source = self._fakes.source.log(self._topic, self._number)
         excused = self._left_out(source)
         here = [one for one in committed(source) if one.content not in excused]
@@ -78,7 +80,7 @@ class Judge:
                 for one, two in zip(here, there, strict=True):
                     where = lane.progress.offset_map.forward(one.offset)
                     assert where == (two.offset, "exact"), f"{self._name}: {one.offset} is mapped to {where}"
-            return
+            return 0
         wanted = set(expected)
         kept = [one for one in found if one in wanted]
         missing = [one for one in expected if one not in set(kept)]
@@ -90,6 +92,16 @@ class Judge:
         assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
         if missing:
             assert lane.progress.gaps, f"{self._name} lacks {_shown(missing, set())} and reports no gap"
+        return len(missing)
+
+    def check_audit(self, verdict: PartitionVerdict, missing: int) -> None:
+        """Check that an audit reports no difference that is not there. `missing`: number of missing records.
+        Raises AssertionError."""
+        counts, shown = verdict.comparison.found.counts, f"audit of {self._name}: {verdict}"
+        assert verdict.missing <= missing, shown
+        if self._is_whole:
+            assert (counts.altered, counts.reordered, counts.foreign, counts.misplaced) == (0, 0, 0, 0), shown
+            assert self._repeats or not counts.duplicated, shown
 
     def _left_out(self, source: PartitionLog) -> set[Content]:
         """Return the records skipped by policy."""

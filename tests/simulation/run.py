@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 from typing import Final
 
+from mirror.jobs.verify_job import VerifyJob, audit_copy
 from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import OnRejection
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicSelection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import ABORT, marker
 from tests.fakes.broker.cluster import FakeCluster
@@ -60,6 +64,15 @@ _CODECS: Final = (0, 0, 1, 3, 4)
 _OF_BROKERS: Final = frozenset(
     {EventKind.BROKER_DOWN, EventKind.BROKER_FROZEN, EventKind.FORGET_SESSIONS, EventKind.CONNECTIONS_BREAK}
 )
+
+AUDIT: Final = VerifyJob(
+    ClusterRef("source"),
+    ClusterRef("destination"),
+    TopicSelection(_TOPIC),
+    state=f"g-{_TOPIC}",
+    allows_expired=True,
+)
+"""Comparison of the copy of a run."""
 
 
 class Simulation:
@@ -133,14 +146,21 @@ class Simulation:
                 )
                 self._run(0.25)
             self._run(1.0)
-            for judge in self._judges:
-                judge.check()
+            missing = [judge.check() for judge in self._judges]
             self._check_reports()
+            self._check_audit(missing)
         except Exception as error:
             pauses = "\n".join(one.reason for one in fakes.events if isinstance(one, LanePaused))
             raise AssertionError(f"{error}\n{self.plan}\npauses:\n{pauses}") from error
         finally:
             fakes.close()
+
+    def _check_audit(self, missing: Sequence[int]) -> None:
+        """Audit the copy. `missing`: number of missing records of each partition."""
+        context = self.fakes.context
+        verdicts = context.run(audit_copy(context, AUDIT))
+        for judge, verdict, lost in zip(self._judges, verdicts, missing, strict=True):
+            judge.check_audit(verdict, lost)
 
     def _check_reports(self) -> None:
         """Check that the events do not show a copying lane as paused."""

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from bench.__main__ import names
 from headrace.__main__ import app
+from headrace.commands.audit import DefaultCommandGroup
 from headrace.settings import HeadraceSettings
 from headrace_dev.__main__ import app as development_app
 from headrace_dev.reference.of_metrics import described
@@ -74,9 +75,11 @@ def complaint(words: list[str], options: list[str], program: str = "headrace") -
     """Return the problem of a command line; empty if none."""
     command = every_command(program)
     while isinstance(command, TyperGroup) and words:
-        if words[0] not in command.commands:
+        if words[0] not in command.commands and not isinstance(command, DefaultCommandGroup):
             return f"no command {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        command, words = command.commands.get(words[0], command), words[1:]
+    if isinstance(command, DefaultCommandGroup):
+        command = command.commands[command.default]
     known = {"-h", "--help"} | {
         option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
     }

@@ -13,10 +13,11 @@ const PAGES = {
   plans: () => import("./pages/preview.js"),
   whatif: () => import("./pages/whatif.js"),
   advice: () => import("./pages/advice.js"),
+  usage: () => import("./pages/usage.js"),
   incidents: () => import("./pages/incidents.js"),
   instances: () => import("./pages/instances.js"),
 };
-const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["incidents", "Incidents"], ["instances", "Instances"]];
+const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["usage", "Usage"], ["incidents", "Incidents"], ["instances", "Instances"]];
 
 /** Parse a location hash: #/name/argument?query. Pure. */
 export function routeOf(hash) {

@@ -1,7 +1,7 @@
-"""/v1/datastreams/{name}: actions on a datastream as defined.
+"""/v1/datastreams/{name}: actions on a datastream.
 
-Each call honours If-Match, and returns the ETag of the resulting version. With `dry_run` it only shows its
-effect.
+Each call supports If-Match, and returns the ETag of the resulting version. With `dry_run`, a call only shows
+its effect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class DatastreamCall:
-    """Parameters of the request. `tags`: versions to which the change may apply; None: any."""
+    """Parameters of the request. `tags`: versions to which the change may apply; None means any version."""
 
     name: DatastreamName
     services: Services
@@ -87,11 +87,13 @@ async def delete(
     request: Request,
     dry_run: DryRunFlag = False,
     reason: Annotated[str, Query(description="reason, stored until the removal and in the event")] = "",
-    requested_by: Annotated[str, Query(description="requester, stored like the reason")] = "",
+    requested_by: Annotated[
+        str, Query(description="requester, stored until the removal and in the event")
+    ] = "",
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Delete a datastream: it disappears once its lanes are released, which the operation at `Location`
-    reports; a damaged one disappears at once, without an operation. Without `requested_by`, the caller's
-    address and its `X-Request-ID` are recorded."""
+    """Delete a datastream. It disappears once its lanes are released; the operation at `Location` reports
+    this. A damaged datastream disappears at once, without an operation. Without `requested_by`, the caller's
+    address and the `X-Request-ID` are recorded."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     def command() -> ChangeStatus:
@@ -110,7 +112,7 @@ async def delete(
 async def pause_partitions(
     call: CallDep, body: PausesBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause partitions until they are resumed, or for a time. Other partitions are not affected."""
+    """Pause partitions until they are resumed or the pause expires. Other partitions are not affected."""
     return await _change_pauses(call, body, is_pause=True, dry_run=dry_run)
 
 
@@ -142,9 +144,10 @@ async def _change_pauses(
 async def restart_from(
     call: CallDep, slow_calls: SlowCallsDep, body: RestartBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Discard all progress and copy again from a start, for a destination that was rebuilt. Rejected if
-    destination topics contain records, unless duplicates are allowed. The clusters now found at the addresses
-    of the source and destination are accepted, for all datastreams with these addresses."""
+    """Discard all progress and copy again from a start position, for a destination that was rebuilt. The
+    request is rejected if destination topics contain records, unless duplicates are allowed. The clusters
+    that are now found at the addresses of the source and the destination are accepted, even if their cluster
+    ids have changed, for all datastreams with these addresses."""
     services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
 
     def command() -> UpdateDatastream:
@@ -199,8 +202,8 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRunFlag = False) -> Mo
 async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause a datastream until it is resumed, or for a time; its tasks stay on their instances. If it is
-    already paused, a different end replaces the previous one."""
+    """Pause a datastream until it is resumed or the pause expires. Its tasks stay on their instances. If it
+    is already paused, the new expiry time replaces the previous one."""
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 

@@ -64,8 +64,9 @@ class RestartBody(StrictModel):
 
 
 class UpdateBody(ChoicesBody):
-    """New definition of a datastream. Fields that cannot change may be omitted. The response of a GET can be
-    sent back: its status and pauses must equal the stored ones; its problem and planning are ignored."""
+    """New definition of a datastream. Fields that cannot change may be omitted. The response to a GET request
+    can be sent back: its status and pauses must equal the stored values; its problem and planning are
+    ignored."""
 
     name: str = ""
     source: ChangedSourceBody
@@ -84,7 +85,7 @@ class UpdateBody(ChoicesBody):
         problems: FieldProblems | None = None,
     ) -> Datastream:
         """Return the current definition with these changes. `problems`: problems found so far. Raises
-        RefusedFields with every rejected field."""
+        RefusedFields, which names every rejected field."""
         problems = problems or FieldProblems()
         known = DatastreamAnswer.from_datastream(present).model_dump()
         for field in _STATE:
@@ -129,7 +130,7 @@ def patched(
     present: Datastream, patch: object, cluster_of_address: Callable[[str], ClusterRef]
 ) -> Datastream:
     """Apply a merge patch (RFC 7386) to the current definition in the form that GET returns. If the patch
-    sets a metadata key that has a typed field, the typed field yields. Raises InvalidRequest,
+    sets a metadata key that has a typed field, the metadata key takes precedence. Raises InvalidRequest,
     RefusedFields."""
     known = DatastreamAnswer.from_datastream(present).model_dump(mode="json")
     document = merged(known, patch)
@@ -172,10 +173,10 @@ class FieldChange(BaseModel):
 
 
 class LaneEffectAnswer(BaseModel):
-    """Lane that a change starts, stops, moves or restarts. Tasks and instances are null if it does not run.
-    `bytes_per_second`: rate at which records arrive at the source; null if unknown. `backlog_records`: for a
-    lane that starts, records waiting at the source, counted by offsets; null if it does not start, or if
-    unknown, for example for a start at a time."""
+    """Lane that a change starts, stops, moves or restarts. Tasks and instances are null if the lane does not
+    run. `bytes_per_second`: rate at which records arrive at the source; null if unknown. `backlog_records`:
+    for a lane that starts, number of records waiting at the source, counted by offsets; null if the lane does
+    not start, or if the number is unknown, for example because the lane starts at a timestamp."""
 
     partition: str
     from_task: str | None
@@ -204,7 +205,7 @@ class LaneEffectAnswer(BaseModel):
 
 
 def _total(values: Iterable[_Number | None]) -> _Number | None:
-    """Return the sum, or None unless all values are known."""
+    """Return the sum; None if a value is unknown."""
     given = list(values)
     known = [one for one in given if one is not None]
     return sum(known) if len(known) == len(given) else None
@@ -230,14 +231,14 @@ def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
 
 
 class UpdatePlanAnswer(BaseModel):
-    """Effects of a change that was not made. `starts`, `stops`, `moves`, `restarts`: affected lanes; all
-    others continue undisturbed. `reasons`: explanation of the number of tasks. Cost:
-    `started_bytes_per_second` arrives for the lanes that start, and is copied from then on;
-    `interrupted_bytes_per_second` arrives for lanes that move or restart, which stop for a moment and catch
-    up; `started_backlog_records` wait for the lanes that start. A sum is null if it is unknown for one of its
-    lanes. `loads_from`: `leader`, which computed this with its loads; `stored`: it did not respond, and these
-    are the last loads that it stored for its successor. `task_changes`: tasks that would be added or
-    removed."""
+    """Effects of a change, from a dry run. `starts`, `stops`, `moves`, `restarts`: affected lanes; all other
+    lanes continue without interruption. `reasons`: explanation of the number of tasks.
+    `started_bytes_per_second`: rate at which records arrive for the lanes that start.
+    `interrupted_bytes_per_second`: rate at which records arrive for the lanes that move or restart; these
+    lanes stop for a moment and then catch up. `started_backlog_records`: number of records that wait for the
+    lanes that start. These sums are null if the value of a lane is unknown. `loads_from`: `leader` if the
+    leader computed the effects with its loads; `stored` if the leader did not respond, and the last loads
+    that it stored for its successor were used. `task_changes`: tasks that would be added or removed."""
 
     name: str
     changes: list[FieldChange]
@@ -259,8 +260,8 @@ class UpdatePlanAnswer(BaseModel):
     def from_preview(
         cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the JSON form, without name and changes, which the leader does not need. `backlogs`: records
-        waiting for the lanes that start, if known. `remarks`: further notes for the operator."""
+        """Return the JSON form, without name and changes, which the leader does not need. `backlogs`: number
+        of records waiting for each lane that starts, if known. `remarks`: further notes for the operator."""
         carried, decision = preview.carried, preview.decision
         found = [
             (effect, LaneEffectAnswer.from_effect(effect, carried.get(effect.key), backlogs.get(effect.key)))
@@ -297,8 +298,9 @@ class UpdatePlanAnswer(BaseModel):
     def about(
         self, changes: Sequence[tuple[Datastream | None, Datastream]], group: GroupName | None = None
     ) -> UpdatePlanAnswer:
-        """Return the same with the changes: of one datastream, before and after; None before its creation. Or
-        of all datastreams of a group; pointers of fields then start with the name of the datastream."""
+        """Return a copy with the changes of one datastream, or of all datastreams of a group. A change
+        consists of the definition before (None for a creation) and after. For a group, JSON pointers start
+        with the name of the datastream."""
         found = [
             FieldChange(
                 field=difference.pointer if group is None else pointer_to([after.name]) + difference.pointer,

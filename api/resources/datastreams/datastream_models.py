@@ -61,7 +61,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _ANNOTATED: Final[Any] = Annotated
 _LITERAL: Final[Any] = Literal
 _ByName: Final = Field(strict=False)
-"""Enumerations: JSON has no form for them but their text."""
+"""Field of an enumeration, which JSON represents as text."""
 
 
 def _start_text(value: object) -> object:
@@ -135,8 +135,8 @@ class SourceBody(StrictModel):
     topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
-        """Return the selected topics. For an invalid expression, note the problem and keep the
-        current ones."""
+        """Return the selected topics. For an invalid expression, record the problem and return the current
+        selection."""
         chosen = problems.attempt(
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )
@@ -169,6 +169,11 @@ class QuotaBody(StrictModel):
     """Quota of a datastream over all instances."""
 
 
+@with_options("groups")
+class GroupsBody(StrictModel):
+    """Consumer groups whose positions follow to the destination."""
+
+
 @with_options("limits")
 class LimitsBody(StrictModel):
     """Limits on the tasks of a datastream."""
@@ -199,8 +204,9 @@ class ServiceObjectiveBody(StrictModel):
 
 @with_options("placement")
 class PlacementBody(StrictModel):
-    """Planning of the datastream's tasks; null: as in the settings. If datastreams share tasks, the strictest
-    value applies, and all that choose a strategy or a load provider must choose the same."""
+    """Planning of the datastream's tasks; null: default from the settings. If datastreams share tasks, the
+    strictest value applies; datastreams that choose a strategy or a load provider must choose the same
+    one."""
 
 
 class OptionFields(StrictModel, SharedFields):
@@ -213,25 +219,28 @@ class OptionFields(StrictModel, SharedFields):
     objectives: list[ServiceObjectiveBody] = Field(default=[], max_length=MOST_OBJECTIVES)
     """Further objectives, each with a target over a period. Duplicates are rejected."""
     monitor: Annotated[Mode | None, _ByName] = None
-    """Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would
-    have; null: as in its settings."""
+    """Reaction of the monitor to a breach: request a rebalance that can help, or only report the rebalance;
+    null: default from the monitor's settings."""
+    canary: bool = False
+    """Write one record a second to a topic of its own at the source, and measure its arrival."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
-    Partitions that are not listed start at `start`, which may contain both as `{"at": "earliest",
-    "positions": …}`. Fixed at creation."""
+    Partitions that are not listed start at `start`. Alternatively, `start` can contain both, as `{"at":
+    "earliest", "positions": …}`. Cannot be changed after creation."""
     metadata: dict[str, str] = Field(default={})
-    """Free metadata keys, and Brooklin's keys that have no field here."""
+    """User-defined metadata keys, and Brooklin's metadata keys that have no field here."""
 
 
 class ChoicesBody(OptionFields):
-    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set these keys instead, or
-    to the same values."""
+    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set the keys instead of
+    these fields, or in addition with the same values."""
 
     guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
     """Delivery guarantee for every record when processes, brokers and networks fail."""
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()
+    groups: GroupsBody = GroupsBody()
 
     @model_validator(mode="before")
     @classmethod
@@ -289,13 +298,13 @@ class DatastreamBody(ChoicesBody):
     source: SourceBody
     destination: DestinationBody | None = None
     start: StartText = "earliest"
-    """Start of a partition without a checkpoint."""
+    """Start position of a partition without a checkpoint."""
 
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
     ) -> Datastream:
-        """Return the datastream, with each cluster under its one internal name. Raises InvalidRequest with
-        every invalid field, RefusedFields if fields contradict each other."""
+        """Return the datastream, with the alias of each cluster that has one. Raises InvalidRequest, which
+        names every invalid field, and RefusedFields if fields contradict each other."""
         problems = FieldProblems()
         attempt = problems.attempt
         place, objective = self.destination or DestinationBody(cluster=default_destination), self.objective
@@ -339,8 +348,8 @@ class DatastreamBody(ChoicesBody):
 
 
 class ProblemAnswer(BaseModel):
-    """Reason why a datastream is excluded from planning, and since when (epoch ms). `sets_aside` false: a
-    remark; the datastream is not excluded."""
+    """Reason why a datastream is excluded from planning, and since when (epoch ms). If `sets_aside` is false,
+    the problem is only a remark, and the datastream is not excluded."""
 
     reason: str
     since_ms: int
@@ -366,6 +375,7 @@ class DatastreamAnswer(OptionFields):
     start: str = ""
     guarantee: Guarantee | None = None
     policies: PoliciesBody | None = None
+    groups: GroupsBody | None = None
     quota: QuotaBody | None = None
     objectives: list[ServiceObjectiveBody] = Field(default=[])
     status: str
@@ -376,7 +386,8 @@ class DatastreamAnswer(OptionFields):
     halt: HaltAnswer | None = None
     """Reason, time and requester of the pause, stop or deletion of the whole datastream."""
     planning: PlanningAnswer | None = None
-    """Result of the last planning of its tasks, which other datastreams may share; null: unknown."""
+    """Result of the last planning of the datastream's tasks, which other datastreams may share; null:
+    unknown."""
 
     @classmethod
     def from_datastream(
@@ -403,6 +414,7 @@ class DatastreamAnswer(OptionFields):
             guarantee=typed["guarantee"],
             policies=PoliciesBody(**typed["policies"]),
             quota=QuotaBody(**typed["quota"]),
+            groups=GroupsBody(**typed["groups"]),
             limits=LimitsBody(**asdict(limits)),
             objective=(
                 ObjectiveBody(milliseconds=objective.milliseconds, percentile=objective.percentile)
@@ -411,6 +423,7 @@ class DatastreamAnswer(OptionFields):
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             monitor=typed["monitor"],
+            canary=typed["canary"],
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),

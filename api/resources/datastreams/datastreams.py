@@ -1,16 +1,19 @@
 """/v1/datastreams: list, create, read and change datastreams.
 
-The JSON text of each datastream is cached, because a list of thousands is assembled from it.
+The JSON text of each datastream is cached, because a list of thousands is assembled from it. A cursor of the
+list is the last name of a page, so concurrent creations and deletions do not shift pages: each datastream
+that exists throughout is on exactly one page.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, Final, NamedTuple
-from urllib.parse import quote
+from typing import Annotated, Any, Final, Literal, NamedTuple
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -21,22 +24,124 @@ from api.http.middleware import caller_of
 from api.http.problems import LegibleJson, described, problems
 from api.http.request_headers import IdempotencyKey, IfMatch, Tags, creation_named, etag_of, version_to_change
 from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
-from api.resources.datastreams.datastream_list import ListingDep
 from api.resources.datastreams.datastream_models import DatastreamAnswer, DatastreamBody
 from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns, DryRunsDep
 from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
 from mirror.control.commands import CreateDatastream, UpdateDatastream
-from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
+from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.problems import Problem
+from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
+from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.identifiers import ClusterRef, DatastreamName
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
 _MOST: Final = 50_000
+_MOST_ON_A_PAGE: Final = 1_000
+_DAMAGED: Final = "DAMAGED"
+ListedStatus = Literal["INITIALIZING", "READY", "PAUSED", "STOPPING", "STOPPED", "DELETING", "DAMAGED"]
+Listed = StoredDatastream | DamagedDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Filters and page of a list request; None: no filter. `given`: the query parameters without the
+    cursor."""
+
+    given: Mapping[str, Sequence[str]]
+    statuses: frozenset[str]
+    owner: str | None
+    source: str | None
+    destination: str | None
+    limit: int | None
+    after: str | None
+
+    def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
+        """Return one page by name, and the URL of the next one; empty if there is none. `named`: clusters by
+        the names used in the request."""
+        everything: list[Listed] = [*found.readable, *found.damaged]
+        left = sorted((one for one in everything if self._has(one, named)), key=name_of)
+        page = left[: self.limit]
+        if len(page) == len(left):
+            return page, ""
+        query = {**self.given, "cursor": [_cursor_of(name_of(page[-1]))]}
+        return page, f"/v1/datastreams?{urlencode(query, doseq=True, quote_via=quote)}"
+
+    def _has(self, listed: Listed, named: Mapping[str, ClusterRef]) -> bool:
+        is_damaged = isinstance(listed, DamagedDefinition)
+        known = listed.last if isinstance(listed, DamagedDefinition) else listed.datastream
+        status = _DAMAGED if is_damaged or known is None else known.status.value
+        wanted = (
+            (self.owner, known and known.metadata.get(OWNER)),
+            (self.source and named[self.source], known and known.source),
+            (self.destination and named[self.destination], known and known.destination),
+        )
+        return (
+            (self.after is None or name_of(listed) > self.after)
+            and (not self.statuses or status in self.statuses)
+            and all(expected is None or expected == value for expected, value in wanted)
+        )
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Names of clusters used in the request."""
+        return frozenset(one for one in (self.source, self.destination) if one is not None)
+
+
+async def _listing(
+    owner: Annotated[str | None, Query(description="only datastreams of this owner")] = None,
+    status: Annotated[
+        list[ListedStatus] | None, Query(description="only datastreams with this status; may be repeated")
+    ] = None,
+    source: Annotated[
+        str | None, Query(description="only datastreams from this source cluster (alias or address)")
+    ] = None,
+    destination: Annotated[
+        str | None, Query(description="only datastreams to this destination cluster (alias or address)")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        Query(ge=1, le=_MOST_ON_A_PAGE, description="maximum number of datastreams per page (default: all)"),
+    ] = None,
+    cursor: Annotated[
+        str | None, Query(description="start of the page, from the Link header of the previous page")
+    ] = None,
+) -> Listing:
+    """Return the requested list. Raises InvalidRequest for an invalid cursor."""
+    given = {"owner": owner, "source": source, "destination": destination}
+    written = {name: [value] for name, value in given.items() if value is not None}
+    written |= {"status": [*status]} if status else {}
+    written |= {"limit": [str(limit)]} if limit is not None else {}
+    after = _name_of_cursor(cursor) if cursor is not None else None
+    return Listing(written, frozenset(status or ()), owner, source, destination, limit, after)
+
+
+ListingDep = Annotated[Listing, Depends(_listing)]
+
+
+def name_of(listed: Listed) -> str:
+    """Return the name of a definition, readable or damaged."""
+    return listed.name if isinstance(listed, DamagedDefinition) else listed.datastream.name
+
+
+def _cursor_of(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def _name_of_cursor(cursor: str) -> str:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        name = base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except ValueError as error:
+        raise InvalidRequest(
+            f"invalid cursor {shown(cursor)}", advice="use the Link header of the previous response"
+        ) from error
+    return name
 
 
 class _Rendition(NamedTuple):
@@ -77,15 +182,15 @@ def rendered(answer: DatastreamAnswer) -> bytes:
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the definition with its problem and the result of its last planning; the ETag header names its
-    version."""
+    """Return the definition with its problem and the result of its last planning; the ETag header contains
+    its version."""
     response.headers["ETag"] = etag_of(stored)
     one = stored.datastream
     return DatastreamAnswer.from_datastream(one, reads.problem(one.name), reads.assessments().get(one.group))
 
 
 def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the same for a definition that was just written."""
+    """Return the response for a definition that was just written; see `answer_of`."""
     reads.acknowledged(stored)
     return answer_of(stored, reads, response)
 
@@ -157,9 +262,10 @@ async def create(
     response: Response,
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create a datastream; the leader turns it READY and plans its tasks. A creation without a response can
-    be repeated with the same `Idempotency-Key`: it creates one datastream, as long as that exists. The event
-    contains the requester; without `requested_by`, the caller's address and its `X-Request-ID`."""
+    """Create a datastream. The leader sets its status to READY and plans its tasks. If the response is lost,
+    repeat the request with the same `Idempotency-Key`: the datastream is created only once, as long as it
+    exists. The event contains the requester or, without `requested_by`, the caller's address and the
+    `X-Request-ID`."""
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -191,8 +297,8 @@ def list_all(
     renditions: RenditionsDep,
     response: Response,
 ) -> Response:
-    """List datastreams by name, including damaged ones; all, or the ones that match the filters. With
-    `limit`, the header `Link` contains the next page."""
+    """List all datastreams, or those that match the filters, sorted by name. The list includes damaged
+    datastreams. With `limit`, the header `Link` contains the next page."""
     named = {cluster: services.cluster_of_address(cluster) for cluster in listing.clusters}
     page, further = listing.page_of(reads.definitions(), named)
     if further:
@@ -223,8 +329,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that
-    enter or leave the datastream start or stop."""
+    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that the
+    change adds or removes start or stop."""
     return await _change(
         name,
         lambda present: body.to_datastream(present, services.cluster_of_address),

@@ -1,6 +1,7 @@
-"""Dry runs, computed by the leader, whichever instance gets the request: no other instance has its loads.
+"""Dry runs.
 
-Each kind of dry run defines how the leader computes it, and its form between instances.
+The leader computes them, because only the leader has current loads; any instance accepts the request. Each
+kind of dry run defines how the leader computes it, and how instances exchange it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _NOTHING: Final = StoredLanes({}, {})
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
     """Return the number of waiting records by lane. Omits lanes whose source or stored progress is
-    unavailable: a dry run does not depend on it."""
+    unavailable, because a dry run must not depend on them."""
     stored: dict[tuple[ClusterRef, GroupName], StoredLanes | None] = {}
     found = {}
     for key, position in preview.positions.items():
@@ -134,7 +135,7 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run. `gap`: why they are not the leader's; empty if they are."""
+    """Loads for a dry run. `gap`: reason why these are not the leader's loads; empty if they are."""
 
     view: WorldView
     gap: str = ""
@@ -142,7 +143,8 @@ class Basis(NamedTuple):
 
 @dataclass(frozen=True)
 class DryRun(Generic[_Answer]):
-    """A kind of dry run. `compute`: from the request to the leader, or the changed definitions."""
+    """A kind of dry run. `compute`: function that computes the result from the request, or from the changed
+    definitions."""
 
     name: str
     model: type[_Answer]
@@ -156,7 +158,7 @@ class DryRun(Generic[_Answer]):
 
     def read(self, value: Any) -> Reply[_Answer] | None:
         """Parse the response of the leader; None if it is not the leader. Unknown fields are dropped, because
-        it may run a newer version. Raises ValueError, InvalidRequest."""
+        the leader may run a newer version. Raises ValueError, InvalidRequest."""
         if value is None:
             return None
         found = bounds.mapping("the response", value)
@@ -171,8 +173,8 @@ class DryRun(Generic[_Answer]):
 
 
 def told_dry_run(services: Services, requested: Any) -> Any:
-    """Return a dry run to another instance, which has checked the permissions of the caller, as JSON; None
-    unless this instance is the leader. Raises InvalidRequest."""
+    """Return the result of a dry run, as JSON, for another instance, which has checked the permissions of the
+    caller. None unless this instance is the leader. Raises InvalidRequest."""
     document = bounds.mapping("the query", requested)
     kind = _KINDS.get(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME))
     if kind is None:
@@ -237,16 +239,16 @@ MOVE: Final = DryRun("move", UpdatePlanAnswer, _move)
 CHANGE: Final = DryRun("change", UpdatePlanAnswer, _change)
 _KINDS: Final[Mapping[str, DryRun[Any]]] = {one.name: one for one in (REBALANCE, PLAN, MOVE, CHANGE)}
 _LEADER_SECONDS: Final = 20.0
-"""Time to wait for a responsive leader; clients wait longer."""
+"""Time to wait for the leader's result; clients wait longer."""
 Change = tuple[Datastream | None, Datastream]
 """A definition before and after a change; None before its creation."""
 
 
 @dataclass(frozen=True)
 class DryRuns:
-    """Dry runs for one request. If the leader does not respond, they are computed here with the loads that a
-    new leader would start with, and marked. Functions passed in check the request; dry runs raise their
-    errors, and Unreachable."""
+    """Dry runs for one request. If the leader does not respond, this instance computes the result with the
+    loads that a new leader would start with, and the result says so. The functions that callers pass in check
+    the request; dry runs raise the errors of these functions, and Unreachable."""
 
     services: Services
     fleet: Fleet
@@ -257,7 +259,7 @@ class DryRuns:
         return await self._computed(REBALANCE, await run_in_threadpool(request))
 
     async def plan(self, request: Callable[[], RebalanceRequest]) -> ProposalAnswer:
-        """Same, stored for an hour as a proposal."""
+        """Return the changes that a rebalance would make, and store them for an hour as a proposal."""
         return await self._computed(PLAN, await run_in_threadpool(request))
 
     async def move(self, command: Callable[[], MovePartitions]) -> UpdatePlanAnswer:
@@ -302,7 +304,7 @@ class DryRuns:
     async def _from_leader(
         self, kind: DryRun[_Answer], requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]
     ) -> tuple[_Answer | None, str]:
-        """Return the answer of the leader, or the reason why there is none. Raises the errors of the
+        """Return the result of the leader, or the reason why there is no result. Raises the errors of the
         leader."""
         live = await run_in_threadpool(self.services.live)
         leader = self.services, self.fleet, live
@@ -325,4 +327,4 @@ DryRunFlag = Annotated[bool, Query(description="dry run: return the lanes that w
 SHOWN: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": UpdatePlanAnswer, "description": "Effect of the change; with `dry_run`."}
 }
-"""Responses for endpoints that return another status when they make a change."""
+"""Response of a dry run, for endpoints that return a different status when they make a change."""

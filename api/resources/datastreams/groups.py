@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/groups", tags=["datastreams"])
 
 
 class GroupMembersAnswer(AnswerModel):
-    """Datastreams that share tasks, without those being deleted."""
+    """Datastreams that share tasks, except those that are being deleted."""
 
     prefix: str
     """Task prefix of the group, or the name of a datastream without `system.taskPrefix`."""
@@ -44,9 +44,7 @@ class GroupMembersAnswer(AnswerModel):
 
 PrefixPath = Annotated[
     str,
-    Path(
-        description="task prefix of the group: `system.taskPrefix`, or the name of a datastream without one"
-    ),
+    Path(description="task prefix of the group: `system.taskPrefix`, or the name of a datastream without it"),
 ]
 
 
@@ -62,7 +60,8 @@ class GroupCall:
     tags: Tags | None
 
     def version(self) -> tuple[StoredDatastream, ...] | None:
-        """Return the version named in the request, or None. Raises NotFound, DamagedState, StaleVersion."""
+        """Return the versions that the request names, or None. Raises NotFound, DamagedState,
+        StaleVersion."""
         return named_members(self.services.control, self.group, self.tags)
 
     def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:
@@ -86,7 +85,7 @@ class GroupCall:
 def answer_of_group(
     group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
 ) -> GroupMembersAnswer:
-    """Return the definitions with their problems; the ETag header names the version of the whole group."""
+    """Return the definitions with their problems; the ETag header contains the version of the whole group."""
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [
@@ -112,8 +111,8 @@ GroupCallDep = Annotated[GroupCall, Depends(_group_call)]
 
 @router.get("/{prefix}", responses=problems(404))
 def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupMembersAnswer:
-    """Return all datastreams that share tasks. The header ETag is the version of the whole group: it changes
-    if a member changes, is added or is removed."""
+    """Return all datastreams that share tasks. The header ETag contains the version of the whole group, which
+    changes if a datastream of the group changes, is added or is removed."""
     group = GroupName(prefix)
     members = [
         one
@@ -129,10 +128,11 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
 async def pause_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Pause all datastreams that share tasks, until resumed or for a time, in one transaction. An already
-    paused one stays paused until the later end, a stopped one stays stopped; 409 if one cannot be paused, or
-    all are paused already. With If-Match, no member may have changed since; one created concurrently is not
-    paused."""
+    """Pause all datastreams that share tasks, in one transaction, until they are resumed or the pause
+    expires. A datastream that is already paused stays paused until the later of the two expiry times; a
+    stopped datastream stays stopped. The response is 409 if a datastream cannot be paused, or if all are
+    already paused. With If-Match, the request is rejected if a datastream of the group has changed since. A
+    datastream that is created concurrently is not paused."""
     return await _change(call, "pause", body, dry_run=dry_run)
 
 
@@ -140,8 +140,8 @@ async def pause_group(
 async def resume_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Resume all paused datastreams that share tasks from their positions, in one transaction. Stopped ones
-    stay stopped; 409 if none is paused."""
+    """Resume all paused datastreams that share tasks from their positions, in one transaction. Stopped
+    datastreams stay stopped. The response is 409 if no datastream is paused."""
     return await _change(call, "resume", body, dry_run=dry_run)
 
 

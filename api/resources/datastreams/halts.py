@@ -15,14 +15,14 @@ from mirror.model.datastreams.datastream import Halt, PartitionPause
 
 class _EndingBody(StrictModel):
     until: int | Annotated[AwareDatetime, Field(strict=False)] | None = None
-    """Time at which the pause expires: ISO 8601 with an offset, or epoch milliseconds. Without it and
-    `for_seconds`, it lasts until resumed."""
+    """Time at which the pause expires: ISO 8601 with an offset, or epoch milliseconds. Without `until` and
+    `for_seconds`, the pause lasts until resumed."""
     for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Duration after which the pause expires, instead of `until`."""
 
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
-        """Return the time at which the pause expires (epoch ms), None if not given. Raises RefusedFields for
-        an invalid time, and for a time if this is not a pause."""
+        """Return the time at which the pause expires (epoch ms); None if the request contains no time. Raises
+        RefusedFields for an invalid time, and for any time if the request is not a pause."""
         problems = FieldProblems()
         for field in ("until", "for_seconds"):
             if not is_pause and getattr(self, field) is not None:
@@ -46,7 +46,7 @@ class PausesBody(_EndingBody):
     """Partitions to pause or resume."""
 
     partitions: dict[str, str]
-    """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
+    """Partitions by topic: numbers such as `0,13,2`, or `*` for the whole topic."""
     reason: str = ""
     """Reason, recorded and displayed with a pause."""
     requested_by: str = ""
@@ -110,7 +110,7 @@ class MoveBody(StrictModel):
     """Partitions to move."""
 
     partitions: Annotated[list[str], Field(min_length=1)]
-    """Partitions as `topic-0`."""
+    """Partitions in the form `topic-0`."""
     instance: str
     """Name or host of the target instance."""
     requested_by: str = "REST"
@@ -118,7 +118,7 @@ class MoveBody(StrictModel):
 
 
 class MoveAnswer(StrictModel):
-    """Move queued for the leader."""
+    """Move of partitions, queued for the leader."""
 
     request: str
     """Id of the request."""

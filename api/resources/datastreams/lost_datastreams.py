@@ -1,4 +1,5 @@
-"""/v1/lost-datastreams: definitions that ZooKeeper has lost but instances still know."""
+"""/v1/lost-datastreams: definitions that the coordination store has lost, but that instances still have in
+memory."""
 
 from __future__ import annotations
 
@@ -64,8 +65,9 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 
 @router.get("")
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
-    """List datastreams that are missing without having been deleted, as last known to an instance: ZooKeeper
-    was restored from older data, or lost its data."""
+    """List datastreams that are missing although they were not deleted, for example because the coordination
+    store has lost its data or was restored from older data. The definitions are those that instances last
+    read."""
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(one.datastream) for one in found]
 
@@ -88,9 +90,9 @@ async def restore_lost(
     response: Response,
     dry_run: DryRunFlag = False,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Restore a lost datastream with its pauses; its lanes continue from their checkpoints. Checked like any
-    creation, and rejected if a datastream was created under its name since. Requires permission for every
-    datastream."""
+    """Restore a lost datastream with its pauses; its lanes continue from their checkpoints. The definition is
+    checked like any creation, and rejected if a datastream with the same name was created in the meantime.
+    Requires permission for the datastreams of every owner."""
     why = HaltBody(reason=body.reason, requested_by=caller_of(request, body.requested_by))
 
     def command() -> CreateDatastream:
@@ -107,12 +109,14 @@ async def restore_lost(
 def forget_lost(
     call: LostCallDep,
     request: Request,
-    dry_run: Annotated[bool, Query(description="only show the datastream that would be forgotten")] = False,
+    dry_run: Annotated[
+        bool, Query(description="dry run: return the datastream that would be forgotten")
+    ] = False,
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> DatastreamAnswer:
     """Forget a lost datastream permanently; destination topics and checkpoints are kept. Requires permission
-    for every datastream."""
+    for the datastreams of every owner."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     if dry_run:

@@ -5,7 +5,7 @@ Loads and latencies are columns for charts. Unknown values are null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -71,21 +71,21 @@ class LoadSeriesAnswer(AnswerModel):
     `hours_ms`."""
 
     partition: str | None
-    """Null: the sum of all partitions."""
+    """Partition; null for the sum of all partitions."""
     mean_bytes_per_second: list[float | None]
-    """Mean; null for an hour without samples."""
+    """Mean of the hour's samples; null for an hour without samples."""
     p95_bytes_per_second: list[float | None]
-    """95th percentile of the hour's samples; null also for a sum."""
+    """95th percentile of the hour's samples; also null for a sum."""
     most_bytes_per_second: list[float | None]
-    """Largest sample of the hour; null also for a sum."""
+    """Largest sample of the hour; also null for a sum."""
     hot_since_ms: int | None
     """Time (epoch ms) since which the p95 of each hour has been at least half of the usable capacity of a
-    task; null: it is lower in the latest hour, or unknown."""
+    task; null if it is lower or unknown in the latest hour."""
     too_heavy_since_ms: int | None
-    """Time (epoch ms) since which the p95 of each hour has exceeded the usable capacity of a task; null: it
-    does not in the latest hour, or unknown."""
+    """Time (epoch ms) since which the p95 of each hour has exceeded the usable capacity of a task; null if it
+    is lower or unknown in the latest hour."""
     is_longer: bool
-    """True if it may have been hot for longer: earlier values are unknown."""
+    """True if the partition may have been hot for longer, because earlier values are unknown."""
 
 
 class LoadHistoryAnswer(AnswerModel):
@@ -93,7 +93,7 @@ class LoadHistoryAnswer(AnswerModel):
 
     name: str
     cluster: str
-    """Source cluster, as named by the samples."""
+    """Name of the source cluster in the samples."""
     usable_bytes_per_second: int | None
     """Usable capacity of one task in the last planning; null: placement is not by load."""
     hours_ms: list[int]
@@ -109,7 +109,7 @@ class LoadHistoryAnswer(AnswerModel):
         usable: int | None,
         hours: Mapping[TopicPartition | None, Sequence[LoadHour]],
     ) -> LoadHistoryAnswer:
-        """Return the JSON form. `hours`: by requested partition; under None: the sum."""
+        """Return the JSON form. `hours`: hourly loads by requested partition; the key None means the sum."""
         axis = list(begun(when, 3_600_000))
         return cls(
             name=datastream.name,
@@ -138,10 +138,10 @@ def _load_series(
     )
 
 
-def _rate(latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return the throughput of a step; the last step may be incomplete."""
+def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
+    """Return a total per ms of a step; the last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
-    return round(latency_step.size_bytes * 1_000 / max(length_ms, 1), 1)
+    return round(total / max(length_ms, 1), 1)
 
 
 def _rounded(value: float | None) -> float | None:
@@ -153,7 +153,7 @@ class LatencyHistoryAnswer(AnswerModel):
 
     name: str
     step_ms: int
-    """Length of a step."""
+    """Length of a step in ms."""
     times_ms: list[int]
     """Starts of steps (epoch ms), oldest first; the last step is the current one."""
     records: list[int | None]
@@ -167,6 +167,8 @@ class LatencyHistoryAnswer(AnswerModel):
     """99th percentile of the latency; null without records."""
     oldest_ms: list[int | None]
     """Largest age of the oldest waiting record in the step."""
+    lag_records: list[float | None]
+    """Mean number of waiting records; null: not measured."""
     source: list[float | None]
     """Time of an average batch at the source, in ms; null without batches."""
     fetch: list[float | None]
@@ -184,6 +186,12 @@ class LatencyHistoryAnswer(AnswerModel):
         known = {step.begin_ms: step for step in history.steps}
         axis = list(begun(when, history.step_ms))
         steps = [known.get(begin) for begin in axis]
+
+        def means(total: Callable[[LatencyStep], int]) -> list[float | None]:
+            return [
+                None if step is None else _mean(total(step), step, when, history.step_ms) for step in steps
+            ]
+
         stages = [
             (None,) * 4 if step is None else tuple(map(_rounded, step.mean_stages_ms)) for step in steps
         ]
@@ -193,10 +201,11 @@ class LatencyHistoryAnswer(AnswerModel):
             step_ms=history.step_ms,
             times_ms=axis,
             records=[None if step is None else step.records for step in steps],
-            bytes_per_second=[None if step is None else _rate(step, when, history.step_ms) for step in steps],
+            bytes_per_second=means(lambda step: step.size_bytes * 1_000),
             p50_ms=[None if step is None else _rounded(step.p50_ms) for step in steps],
             p99_ms=[None if step is None else _rounded(step.p99_ms) for step in steps],
             oldest_ms=[None if step is None else step.oldest_ms for step in steps],
+            lag_records=means(lambda step: step.waiting_record_ms),
             source=source,
             fetch=fetch,
             queue=queue,
@@ -216,11 +225,12 @@ async def load_history(
             description="only this partition, as topic-number; can be repeated", max_length=MOST_PARTITIONS
         ),
     ] = [],  # noqa: B006 - FastAPI copies it
-    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length in hours")] = 48,
+    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """Return the load at the source by hour, from Pinot's rollups; for named partitions also the time since
-    which they are hot, and the last two hours from the samples. Without `partition`, the sum over the topics
-    in the current plan. 503 if Pinot does not respond or is not configured."""
+    """Return the load at the source by hour, from Pinot's rollups; for requested partitions also the time
+    since which they are hot, and the last two hours from the samples. Without `partition`, return the sum
+    over the topics in the current plan. The response is 503 if Pinot does not respond or is not
+    configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     places = places_named(datastream, partition, hours)
     plan = await run_in_threadpool(reads.plan)
@@ -241,12 +251,14 @@ async def latency_history(
     services: ServicesDep,
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
-    hours: Annotated[int, Query(ge=1, le=MOST_LATENCY_HOURS, description="length in hours")] = 6,
+    hours: Annotated[
+        int, Query(ge=1, le=MOST_LATENCY_HOURS, description="length of the history in hours")
+    ] = 6,
     points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
-    """Return the latency of records from the measurements in Pinot. If other datastreams share its tasks,
-    only of topics that the current plan assigns to this one. 503 if Pinot does not respond or is not
-    configured."""
+    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks,
+    only topics that the current plan assigns to this datastream count. The response is 503 if Pinot does not
+    respond or is not configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     definitions = await run_in_threadpool(reads.definitions)
     topics = None

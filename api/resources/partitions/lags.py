@@ -58,14 +58,14 @@ class PartitionLag(PartitionState):
     topic: str
     partition: int
     task: str | None
-    """Null: not in the plan."""
+    """Task of the partition; null if the plan does not contain the partition."""
     instance: str | None
-    """Instance that runs the task; null: none."""
+    """Instance that runs the task; null if no instance runs it."""
     state: str
-    """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: no instance has reported
-    it."""
+    """State of the partition: waiting, starting, copying, paused, stopping, unplaced or left out; unknown if
+    no instance has reported it."""
     reason: str
-    """Reason why the partition is not copied, or its state unknown; while it is copied, the quota that
+    """Reason why the partition is not copied, or why its state is unknown. While it is copied, the quota that
     throttles it."""
 
     @property
@@ -75,7 +75,7 @@ class PartitionLag(PartitionState):
 
     @property
     def condition(self) -> str:
-        """State of the movement, or else of the lane."""
+        """State of the movement if known, otherwise state of the lane."""
         return self.movement.state if self.movement is not None else self.state
 
     @classmethod
@@ -119,7 +119,7 @@ class PartitionLag(PartitionState):
 
 
 class DatastreamLag(AnswerModel):
-    """Lag of a datastream. Sums are null unless all of their parts are known; `unknown` is the number of
+    """Lag of a datastream. A sum is null if the value of a partition is unknown. `unknown` is the number of
     partitions with unknown lag."""
 
     name: str
@@ -129,13 +129,13 @@ class DatastreamLag(AnswerModel):
     """Lag of the partition whose oldest record has waited longest."""
     unknown: int
     silent_instances: list[str]
-    """Instances that did not respond and run partitions of the datastream, or lead."""
+    """Instances that did not respond although they run partitions of the datastream or are the leader."""
     is_complete: bool
     """True if the leader responded. Only the leader knows the partitions that no task copies."""
     topics: dict[str, int]
     """Number of partitions by topic."""
     states: dict[str, int]
-    """Number of partitions by state of their movement, or by `state` if that is unknown."""
+    """Number of partitions by state of their movement or, if that is unknown, by `state`."""
     matching: int
     """Number of partitions that match the filters."""
     partitions: list[PartitionLag]
@@ -215,8 +215,8 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 
 
 class PartitionGaps(StoredPartition):
-    """Records of one partition that are missing at the destination and will not be copied without an
-    operator's action, as last stored."""
+    """Records of one partition that are missing at the destination and will not be copied unless an operator
+    acts, according to the last stored progress."""
 
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
@@ -228,11 +228,11 @@ class PartitionGaps(StoredPartition):
     holes_before: int
     """Number of earlier holes in the map."""
     refused: str
-    """Reason why the partition paused itself, such as a rejected record; empty: it is not paused."""
+    """Reason why the partition paused itself, such as a rejected record; empty if it is not paused."""
     destination_is_current: bool | None
-    """False: the destination topic was deleted with the mirrored records; null: unknown."""
+    """False if the destination topic with the mirrored records was deleted; null if unknown."""
     not_copied: NotCopied | None
-    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
+    """Reason why the offsets from `next_offset` on are not copied; null if they are copied."""
 
     @property
     def is_remarkable(self) -> bool:
@@ -242,7 +242,7 @@ class PartitionGaps(StoredPartition):
 
     @classmethod
     def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
-        """Return the gaps. `stored`: the progress that the ledger fields of `answer` come from."""
+        """Return the gaps. `stored`: the progress from which `answer` was made."""
         holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
         return cls(
             topic=answer.topic,
@@ -281,7 +281,7 @@ class DatastreamGaps(AnswerModel):
 
 _UNKNOWN: Final = "unknown"
 LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
-"""Lanes reported by each instance that responded; the leader's include uncopied partitions."""
+"""Lanes reported by each instance that responded; the lanes of the leader include uncopied partitions."""
 
 
 def _query(
@@ -304,8 +304,8 @@ async def lag(
     fleet: FleetDep,
     wanted: Annotated[LagQuery, Depends(_query)],
 ) -> DatastreamLag:
-    """Return the lag of each partition, as reported by the instances that responded; numbers of other
-    instances' partitions are null. The filters select partitions; sums cover all."""
+    """Return the lag of each partition, as reported by the instances that responded; the numbers of
+    partitions on other instances are null. The filters select partitions; the sums cover all partitions."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
@@ -334,7 +334,8 @@ def lag_of(
 
 
 _LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
-"""Lane by instance and partition; instance None: an uncopied partition, reported by the leader."""
+"""Lanes by instance and partition. The instance None means an uncopied partition, which the leader has
+reported."""
 
 
 def _lane_answers(datastream: Datastream, lanes_by_instance: LanesByInstance) -> _LaneAnswers:
@@ -369,9 +370,9 @@ def _partition_lag(
 
 @router.get("/{name}/gaps")
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
-    """Return records that are missing at the destination and will not be copied without an operator's action:
-    lost, filtered, dead-lettered, rejected, truncated, paused; as last stored. Partitions without gaps are
-    omitted."""
+    """Return the records that are missing at the destination and will not be copied unless an operator acts:
+    lost, filtered, dead-lettered, rejected, truncated or paused, according to the last stored progress.
+    Partitions without gaps are omitted."""
 
     def read() -> DatastreamGaps:
         datastream = services.control.get(DatastreamName(name))

@@ -26,16 +26,16 @@ _MEASURED: Final = (
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """Loads of one source known to the leader. `standing`: state of the provider; None: no provider, or not
-    queried yet."""
+    """Loads of one source that the leader knows. `standing`: state of the provider; None if there is no
+    provider, or if it was not queried yet."""
 
     known: ClusterLoads
     standing: LoadStatus | None
     now_ms: int
 
     def of(self, place: TopicPartition) -> PartitionLoad | None:
-        """Return the load of a partition: a held one if the provider measures nothing now, None if nothing
-        was measured in the last day."""
+        """Return the load of a partition: the last measured load if the provider measures nothing now, None
+        if nothing was measured in the last day."""
         return self.known.of(place, self.now_ms)
 
     def is_held(self, load: PartitionLoad) -> bool:
@@ -50,29 +50,30 @@ class PartitionLoadAnswer(AnswerModel):
     topic: str
     partition: int
     task: str | None
-    """Null: not in the plan."""
+    """Task of the partition; null if the plan does not contain the partition."""
     instance: str | None
-    """Instance that runs the task; null: none."""
+    """Instance that runs the task; null if no instance runs it."""
     bytes_per_second: float | None
     messages_per_second: float | None
-    """Null also if the provider does not report it."""
+    """Messages per second; also null if the provider does not report them."""
     rate_source: str | None
-    """slope: growth of the log size over the whole time range; partial: over a part of the range, or of the
-    topic; mean: mean of the topic's partitions; mirror: counted by lanes; held: measured before the
-    measurements stopped; seasonal: the same hour of earlier weeks or days."""
+    """Origin of the rate. `slope`: growth of the log over the whole time range. `partial`: growth over a part
+    of the time range, or of a part of the topic. `mean`: mean of the topic's partitions. `mirror`: counted by
+    lanes. `held`: measured before the measurements stopped. `seasonal`: load in the same hour of earlier
+    weeks or days."""
     measured_at_ms: int | None
     """Time of the latest measurement used (epoch ms)."""
     age_ms: int | None
-    """Time since that measurement."""
+    """Time since the latest measurement used, in ms."""
     is_lower_bound: bool | None
-    """True if the partition was copied more slowly than records may arrive, so that its load may be
+    """True if the partition was possibly copied more slowly than records arrived, so that its load may be
     higher."""
     is_hot: bool | None = None
-    """True if its load alone is at least half of the usable capacity of a task; null: the load is unknown, or
-    placement is not by load."""
+    """True if the load of the partition alone is at least half of the usable capacity of a task; null if the
+    load is unknown or placement is not by load."""
     is_offending: bool | None
-    """True if its load alone exceeded the usable capacity of a task in the last planning; null: no planning
-    yet, or more partitions were offending than were recorded."""
+    """True if the load of the partition alone exceeded the usable capacity of a task in the last planning;
+    null before the first planning, or if more partitions were offending than were recorded."""
 
     @classmethod
     def from_load(
@@ -83,8 +84,8 @@ class PartitionLoadAnswer(AnswerModel):
         assessment: Assessment | None,
         usable: int | None = None,
     ) -> PartitionLoadAnswer:
-        """Return the JSON form. `loads` None: the leader did not respond. `usable`: usable capacity of a task
-        in bytes per second; None: placement is not by load."""
+        """Return the JSON form. `loads`: None if the leader did not respond. `usable`: usable capacity of a
+        task in bytes per second; None if placement is not by load."""
         load = loads.of(place) if loads is not None else None
         return cls(
             topic=place.topic,
@@ -118,25 +119,26 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 
 
 class DatastreamLoads(AnswerModel):
-    """Load of a datastream's partitions known to its leader, from its planning or the provider's latest
+    """Loads of a datastream's partitions that the leader knows, from its planning or the provider's latest
     response. Unknown values are null."""
 
     name: str
     cluster: str
     """Source cluster."""
     leader: str | None
-    """Queried leader; null: the responding instance knows no leader."""
+    """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
     """Reason why the leader did not respond and all loads are unknown; empty if it responded."""
     provider: str | None
-    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
-    no response yet."""
+    """Provider of the latest loads: `self`, `pinot` or the name of a plug-in; `kept` if the previous leader
+    observed them; null if there was no response yet."""
     planned_ms: int | None
-    """Time of the last planning of its tasks (epoch ms), even if it changed nothing; null: never."""
+    """Time of the last planning of the datastream's tasks (epoch ms), even if it changed nothing; null if
+    they were never planned."""
     bytes_per_second: float | None
-    """Sum; null unless all loads are known."""
+    """Sum of the loads; null if a load is unknown."""
     known: int | None
-    """Number of partitions with a known load; the counts are null if the leader did not respond."""
+    """Number of partitions with a known load; null if the leader did not respond."""
     held: int | None
     """Number of known loads that were measured before the measurements stopped."""
     unknown: int | None
@@ -152,25 +154,26 @@ class ClusterLoadsAnswer(AnswerModel):
 
     cluster: str
     chosen_provider: str | None = None
-    """Load provider chosen by datastreams; null: that of the service."""
+    """Load provider that datastreams choose; null for the service's default."""
     provider: str | None
-    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
-    no response yet."""
+    """Provider of the latest loads: `self`, `pinot` or the name of a plug-in; `kept` if the previous leader
+    observed them; null if there was no response yet."""
     state: str | None
-    """known; stale: no new measurements; unavailable: the provider does not respond; unknown: no
-    measurements; null: no provider is configured, or not queried yet."""
+    """State of the loads: `known`; `stale` without new measurements; `unavailable` if the provider does not
+    respond; `unknown` without any measurement; null if no provider is configured or it was not queried
+    yet."""
     since_ms: int | None
-    """Time since which it has been in this state (epoch ms)."""
+    """Time at which this state began (epoch ms)."""
     reason: str | None
     """Reason for the state."""
     measured_at_ms: int | None
     """Time of the latest measurement (epoch ms)."""
     age_ms: int | None
-    """Time since that measurement."""
+    """Time since the latest measurement, in ms."""
     partitions: int | None
-    """Number of partitions that tasks copy and that are planned by these loads."""
+    """Number of partitions that tasks copy and that are planned with these loads."""
     known: int | None
-    """Number of these partitions with a known load."""
+    """Number of partitions with a known load."""
     held: int | None
     """Number of known loads that were measured before the measurements stopped."""
     unknown: int | None
@@ -185,7 +188,7 @@ class ClusterLoadsAnswer(AnswerModel):
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """Return the JSON form. `places`: partitions of the source that tasks copy."""
+        """Return the JSON form. `places`: those partitions of the source that tasks copy."""
         status, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = status.measured_at_ms if status else None
         return cls(
@@ -205,10 +208,10 @@ class ClusterLoadsAnswer(AnswerModel):
 
 
 class LoadsAnswer(AnswerModel):
-    """State of the loads of every source cluster by load provider, known to the leader."""
+    """State of the loads of every source cluster by load provider, according to the leader."""
 
     leader: str | None
-    """Queried leader; null: the responding instance knows no leader."""
+    """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
     """Reason why the leader did not respond and all values are unknown; empty if it responded."""
     clusters: list[ClusterLoadsAnswer]
@@ -216,7 +219,7 @@ class LoadsAnswer(AnswerModel):
 
 @dataclass(frozen=True)
 class LoadCounts:
-    """Number of known loads, number of held ones among them, and their sum."""
+    """Number of known loads, number of held loads among them, and the sum of the loads."""
 
     known: int
     held: int

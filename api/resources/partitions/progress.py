@@ -1,4 +1,4 @@
-"""/v1/datastreams/{name}/progress: progress of a datastream's partitions, as last stored."""
+"""/v1/datastreams/{name}/progress: the last stored progress of a datastream's partitions."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
 class NotCopied(AnswerModel):
-    """State of all uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows
-    them."""
+    """State of the uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows the
+    numbers."""
 
     state: str
-    """paused, unplaced, left out"""
+    """State of the partition: paused, unplaced or left out."""
     reason: str
     requested_by: str
     since_ms: int | None
     offsets: int | None
-    """Number of these offsets."""
+    """Number of uncopied offsets."""
     retained: int | None
-    """Records that retention can still delete before it reaches the first of these offsets."""
+    """Number of records at the source that are already copied. Retention deletes these before it reaches the
+    first uncopied offset."""
     lost: int | None
-    """Records among them that retention has deleted."""
+    """Number of records that retention has deleted before they were copied."""
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
@@ -61,32 +62,32 @@ class StoredPartition(AnswerModel):
     partition: int
     destination_topic: str
     start_offset: int | None
-    """Offset at which the ledger starts; null: no stored progress."""
+    """Offset at which the ledger starts; null if no progress is stored."""
     next_offset: int | None
-    """Checkpoint: every offset below it is accounted for; null: no stored progress."""
+    """Checkpoint: every lower offset has a class; null if no progress is stored."""
 
 
 class LaneProgressAnswer(StoredPartition):
     """Last stored progress of one partition; docs/data-plane/offsets.md explains the classes of `offsets`."""
 
     offsets: dict[str, int]
-    """Source offsets by class; they add up to the range."""
+    """Number of source offsets by class; the numbers add up to `next_offset` minus `start_offset`."""
     is_balanced: bool | None
     map_runs: int
     """Number of runs of the offset map."""
     life: int
     """Number of earlier source topics with the same name."""
     paused: str
-    """Reason why the partition paused itself; empty: it is not paused."""
+    """Reason why the partition paused itself; empty if it is not paused."""
     gaps: list[str]
-    """Losses, newest last."""
+    """Descriptions of losses, newest last."""
     destination_is_current: bool | None = None
-    """True if this describes the current destination topic; false: that topic was deleted with the mirrored
-    records; null: unknown."""
+    """True if the progress belongs to the current destination topic; false if the destination topic with the
+    mirrored records was deleted; null if unknown."""
     not_copied: NotCopied | None = None
-    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
+    """Reason why the offsets from `next_offset` on are not copied; null if they are copied."""
     offset_map: list[tuple[int, int, int]] | None = None
-    """Runs of source offset, destination offset and length, if requested."""
+    """Runs of the offset map (source offset, destination offset, length), if requested."""
 
     @classmethod
     def without_progress(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
@@ -149,7 +150,7 @@ def progress_of(
 
 def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
     """Return the lanes that copy the datastream's selection to its destination topics, without lanes of other
-    datastreams that share its tasks, and of a former datastream of the same name."""
+    datastreams that share its tasks or of a former datastream with the same name."""
     naming, selection = datastream.naming, datastream.selection
     lanes = {
         key: one
@@ -163,8 +164,8 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """Return uncopied partitions: all on the leader; elsewhere only those implied by the definition and the
-    plan."""
+    """Return the uncopied partitions. The leader knows all of them; other instances know only those that
+    follow from the definition and the plan."""
     if services.status.is_leading:
         mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
         return {one.what.partition: one for one in mine}
@@ -185,9 +186,9 @@ async def progress(
     slow_calls: SlowCallsDep,
     offset_map: Annotated[bool, Query(description="include all runs of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
-    """Return checkpoints, offset classes and offset maps as last stored, for all partitions of the
-    datastream's group that are copied to its destination. Copies by a former datastream of the same name to
-    other topics are not shown."""
+    """Return the last stored checkpoints, offset classes and offset maps of all partitions of the
+    datastream's group that are copied to the datastream's destination. Copies by a former datastream with the
+    same name to other topics are not shown."""
 
     def read() -> list[LaneProgressAnswer]:
         datastream = reads.stored(DatastreamName(name)).datastream

@@ -1,4 +1,5 @@
-"""/v1/datastreams/{name}/translation: offsets of one side, translated to the other."""
+"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups that follow to the
+destination."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from api.http.slow_calls import SlowCalls
 from api.resources.partitions.progress import lanes_of
 from api.services import Services
 from mirror.errors import Forbidden, NotFound, NothingStored
+from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import (
     NOT_MIRRORED,
@@ -42,22 +45,22 @@ Direction: TypeAlias = Literal["to-destination", "to-source"]
 
 class _TranslationModel(AnswerModel):
     topic: str
-    """Topic on the queried side: the destination topic for to-source."""
+    """Topic to which the offset belongs: the source topic or, for to-source, the destination topic."""
     partition: int
     offset: int
 
 
 class OffsetTranslation(_TranslationModel):
-    """Position on the other side of a consumer whose next record is `offset`, by the last stored offset
-    map."""
+    """Position on the other cluster for a consumer whose next record is `offset`, according to the last
+    stored offset map."""
 
     to_topic: str
     to_partition: int
     to_offset: int
     precision: Precision
-    """exact: the same record; next: no record at that offset, the position is that of the next one; end:
-    beyond the mirrored records, the position is their end; before: before the first known offset, which is
-    the position."""
+    """Precision of the position. `exact`: the same record. `next`: the offset has no record, and the position
+    is that of the next record. `end`: the offset is after the mirrored records, and the position is their
+    end. `before`: the offset is before the first known offset, whose position is returned."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
@@ -66,13 +69,13 @@ class OffsetTranslation(_TranslationModel):
 
 
 class GroupPosition(OffsetTranslation):
-    """Committed position of a consumer group, and its counterpart on the other side."""
+    """Committed position of a consumer group, and the corresponding position on the other cluster."""
 
     present: int | None
-    """Offset that the group has already committed on the other side; null: none."""
+    """Offset that the group has already committed on the other cluster; null if it has committed none."""
     left_alone: str
-    """Reason why `headrace translate` would not commit it: already committed, or the group is ahead there;
-    empty: it would."""
+    """Reason why `headrace translate` would not commit the position: it is already committed, or the group is
+    ahead of it. Empty if the command would commit it."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
@@ -81,7 +84,7 @@ class GroupPosition(OffsetTranslation):
 
 
 def _counterpart(move: PositionMove) -> dict[str, Any]:
-    """Return the fields of a position and of its counterpart."""
+    """Return the fields of a position and of the corresponding position on the other cluster."""
     return {
         "topic": move.here.topic,
         "partition": move.here.partition,
@@ -94,10 +97,11 @@ def _counterpart(move: PositionMove) -> dict[str, Any]:
 
 
 class UntranslatedPosition(_TranslationModel):
-    """Committed position without a counterpart."""
+    """Committed position that cannot be translated."""
 
     reason: str
-    """Not mirrored by this datastream, no stored progress yet, or the destination topic was deleted since."""
+    """Reason: the datastream does not mirror the partition, no progress is stored yet, or the destination
+    topic was deleted since."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> UntranslatedPosition:
@@ -108,8 +112,8 @@ class UntranslatedPosition(_TranslationModel):
 
 
 class GroupTranslation(AnswerModel):
-    """All committed positions of a consumer group on one side, translated to the other. Commits nothing: use
-    `headrace translate` for that."""
+    """All committed positions of a consumer group on one cluster, translated to the other. The request
+    commits nothing; `headrace translate` does."""
 
     name: str
     group: str
@@ -131,9 +135,77 @@ class GroupTranslation(AnswerModel):
         return cls(name=name, group=group, direction=direction, positions=known, untranslated=unknown)
 
 
+class FollowedPositionAnswer(_TranslationModel):
+    """Position of a group in a source partition, as of the last synchronisation."""
+
+    to_topic: str
+    to_offset: int | None
+    """Position at the destination; null: none."""
+    follows: bool
+    """True if the destination has this position."""
+    reason: FollowReason
+    is_exact: bool
+    """False: `to_offset` is a lower bound until the mirrored records reach `offset`."""
+
+
+class FollowedGroupAnswer(AnswerModel):
+    """Consumer group of a datastream, as of the last synchronisation."""
+
+    group: str
+    kind: str
+    """classic, consumer, streams or share; empty: unknown."""
+    follows: bool
+    reasons: list[FollowReason]
+    """Reasons for positions that do not follow."""
+    detail: str
+    """Error message, if a cluster rejected a request."""
+    changed_ms: int | None
+    """Last change of this state; null: no stored state."""
+    positions: list[FollowedPositionAnswer]
+
+    @classmethod
+    def from_group(cls, group: FollowedGroup) -> FollowedGroupAnswer:
+        """Return the JSON form of a stored state."""
+        reasons = list(group.hindrances)
+        positions = [
+            FollowedPositionAnswer(
+                topic=place.topic,
+                partition=place.partition,
+                offset=one.source,
+                to_topic=one.copy.topic,
+                to_offset=one.target,
+                follows=group.reason is None and one.follows,
+                reason=group.reason or one.reason,
+                is_exact=one.is_exact,
+            )
+            for place, one in sorted(group.positions.items())
+        ]
+        return cls(
+            group=group.group,
+            kind=group.kind,
+            follows=not reasons,
+            reasons=reasons,
+            detail=group.detail,
+            changed_ms=group.changed_ms or None,
+            positions=positions,
+        )
+
+
+class FollowedGroups(AnswerModel):
+    """Consumer groups of a datastream that are selected to follow, by name. `round_ms`: last time at which
+    all groups were synchronised; null: never. `age_ms`: time since then. `unreadable`: number of damaged
+    records."""
+
+    name: str
+    round_ms: int | None
+    age_ms: int | None
+    unreadable: int
+    groups: list[FollowedGroupAnswer]
+
+
 LARGEST_OFFSET: Final = 2**63 - 1
 LONGEST_GROUP: Final = 8_191
-"""Most characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
+"""Number of characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +228,25 @@ class _StreamTranslation:
         """Return the datastream. Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
 
+    def hidden(self, group: str, datastream: Datastream) -> str:
+        """Return why the caller may not read the positions of the group; empty if allowed."""
+        hidden = self.services.control.hides_group(group, datastream)
+        return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
+
+    def followed(self, datastream: Datastream) -> StoredGroups:
+        """Return the stored state of the groups that follow, without hidden ones."""
+        keys = GroupKeys(datastream.group, datastream.name)
+        found = self.services.followed_groups(datastream.destination, keys)
+        groups = {
+            name: one for name, one in sorted(found.groups.items()) if not self.hidden(name, datastream)
+        }
+        return found._replace(groups=groups)
+
     def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
         """Return positions of a group on topics of the datastream. Raises Forbidden, NotFound,
         Unreachable."""
-        hidden = self.services.control.hides_group(group, datastream)
-        if hidden and reason_against(self.principal, Action.READ_GROUPS):
+        hidden = self.hidden(group, datastream)
+        if hidden:
             raise Forbidden(
                 hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
             )
@@ -176,12 +262,12 @@ class _StreamTranslation:
         )
 
     def _is_of(self, datastream: Datastream, topic: str) -> bool:
-        """Return whether the datastream contains a topic of the queried side."""
+        """Return whether the datastream mirrors a topic, given its name on the queried cluster."""
         source = datastream.naming.source(topic) if self.back else topic
         return source is not None and datastream.selection.matches(source)
 
     def stored(self, datastream: Datastream) -> StoredLanes:
-        """Return the stored lanes, none without stored progress."""
+        """Return the stored lanes; empty if no progress is stored."""
         try:
             found = self.services.progress_to_translate(
                 datastream.source, datastream.destination, datastream.group
@@ -191,7 +277,7 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the moves with corrected reasons: a partition with a task but no stored progress is
+        """Return the moves with corrected reasons: a partition that has a task but no stored progress is also
         mirrored."""
         is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
@@ -203,7 +289,7 @@ class _StreamTranslation:
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
-        """Return the partitions with a task, under the names of the queried side."""
+        """Return the partitions that have a task, with topic names of the queried cluster."""
         plan = self.reads.plan()
         mine = (
             one
@@ -237,12 +323,12 @@ async def translation(
         str, Query(pattern=f"^{LEGAL_TOPIC}$", description="source topic; for to-source, destination topic")
     ],
     partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
-    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read")],
     translations: TranslationDep,
 ) -> OffsetTranslation:
-    """Translate one offset to the other side, using the last stored progress of its partition. 404 if this
-    datastream does not mirror the partition; 409 if it has no stored progress yet, or the destination topic
-    has been deleted since."""
+    """Translate one offset to the other cluster, with the last stored progress of its partition. The response
+    is 404 if the datastream does not mirror the partition, and 409 if the partition has no stored progress
+    yet or the destination topic was deleted since."""
     place = TopicPartition(topic, partition)
 
     def translate() -> OffsetTranslation:
@@ -264,13 +350,13 @@ async def translation(
 @router.get("/{name}/translation/groups/{group:path}")
 async def group_translation(
     group: Annotated[
-        str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group on that side")
+        str, Path(min_length=1, max_length=LONGEST_GROUP, description="name of the consumer group")
     ],
     translations: TranslationDep,
 ) -> GroupTranslation:
-    """Translate all committed positions of a consumer group on topics of the datastream to the other side.
-    Read-only: commits nothing on either side. 403 for a group missing from `groups` of a cluster, unless the
-    caller is an operator; 404 if the group has committed nothing."""
+    """Translate all committed positions of a consumer group on topics of the datastream to the other cluster.
+    The request commits nothing on either cluster. The response is 403 for a group that is not in `groups` of
+    a cluster, unless the caller is an operator, and 404 if the group has committed nothing."""
 
     def translate() -> GroupTranslation:
         datastream = translations.datastream()
@@ -281,3 +367,53 @@ async def group_translation(
         return GroupTranslation.from_moves(datastream.name, group, translations.direction, named)
 
     return await translations.slow_calls.run(translate)
+
+
+@router.get("/{name}/consumer-groups")
+async def followed_groups(translations: TranslationDep) -> FollowedGroups:
+    """Show the consumer groups that follow to the destination, with the reasons why one does not. The
+    response has the state stored at the destination, so the source is not needed."""
+
+    def read() -> FollowedGroups:
+        datastream = translations.datastream()
+        found, now_ms = translations.followed(datastream), translations.services.clock.now_ms()
+        selects = datastream.following_groups.selects
+        return FollowedGroups(
+            name=datastream.name,
+            round_ms=found.round_ms,
+            age_ms=None if found.round_ms is None else max(now_ms - found.round_ms, 0),
+            unreadable=found.damaged,
+            groups=[
+                FollowedGroupAnswer.from_group(one) for name, one in found.groups.items() if selects(name)
+            ],
+        )
+
+    return await translations.slow_calls.run(read)
+
+
+@router.get("/{name}/consumer-groups/{group:path}")
+async def followed_group(
+    group: Annotated[str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group")],
+    translations: TranslationDep,
+) -> FollowedGroupAnswer:
+    """Explain whether a consumer group follows to the destination. 403 for a group missing from `groups` of a
+    cluster, unless the caller is an operator; 404 if a selected group has no stored state: it has no
+    positions in topics of the datastream, or no synchronisation has ended yet."""
+
+    def read() -> FollowedGroupAnswer:
+        datastream = translations.datastream()
+        if hidden := translations.hidden(group, datastream):
+            raise Forbidden(hidden, advice="ask an operator to add it to groups of [clusters.NAME]")
+        found = translations.followed(datastream).groups.get(group)
+        if not datastream.following_groups.selects(group):
+            found = FollowedGroup(group, reason=FollowReason.EXCLUDED)
+        elif translations.services.control.hides_group(group, datastream):
+            found = FollowedGroup(group, reason=FollowReason.NOT_ALLOWED)
+        if found is None:
+            raise NotFound(
+                f"consumer group {bounds.shown(group)} has no stored state for {datastream.name}",
+                advice="check that it has committed positions in topics of the datastream",
+            )
+        return FollowedGroupAnswer.from_group(found)
+
+    return await translations.slow_calls.run(read)

@@ -13,24 +13,32 @@ from typing import Any
 from bench.coordination.rig.flow import Flow
 from bench.mirror.rig.clusters import Pair, clusters
 from mirror.errors import HeadraceError
-from stack.ports import free_ports
+from stack.process.parallel import for_each
 from stack.server import Server
 from stack.wait import wait_until
-from stack.zookeeper import ZooKeeperServer
+from tests.coordination_stores import StoreServers, store_servers
 from tests.patience import eventually
 from tests.running import RunningInstance
 
 PARTITIONS = 12
+SESSION_SECONDS = 6.0
 
 
 class Service:
     """Instances that mirror one topic of `PARTITIONS` partitions."""
 
-    def __init__(
-        self, servers: Mapping[str, Server], flow: Flow, instances: dict[str, RunningInstance]
-    ) -> None:
-        """`servers` maps the role in the service (`ZooKeeper`, `source`, `destination`) to the server."""
-        self.servers, self.flow, self.instances = servers, flow, instances
+    def __init__(self, site: Started, flow: Flow) -> None:
+        self.instances = site.instances
+        self.flow = flow
+        self._site = site
+
+    def server(self, role: str) -> Server:
+        """Return a server by its role in the service: `source`, `destination`, or `store`, of which it is the
+        one that matters most now."""
+        if role == "store":
+            return self._site.store.victim(0.0, time.sleep)
+        pair = self._site.pair
+        return (pair.source if role == "source" else pair.target).nodes[0]
 
     def ask(self, path: str, *but: str) -> Any:
         """Send a GET to the first running instance that responds, skipping those in `but`."""
@@ -75,7 +83,7 @@ class Service:
 class Started:
     """Running instances and their servers."""
 
-    zookeeper: ZooKeeperServer
+    store: StoreServers
     pair: Pair
     instances: dict[str, RunningInstance]
 
@@ -85,18 +93,19 @@ def started(
     names: Sequence[str],
     settings: Mapping[str, str],
     properties: Mapping[str, object] | None = None,
+    store: str = "zookeeper",
 ) -> Started:
-    """Start ZooKeeper, two brokers with these properties, and the instances.
+    """Start a coordination store, two brokers with these properties, and the instances.
 
     `settings` are added to the addresses of the servers. Everything stops with the stack.
     """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     pair = stack.enter_context(clusters(quick_start=True, properties=properties))
-    zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
-    zookeeper.start()
-    stack.callback(zookeeper.stop)
+    servers = store_servers(store, folder)
+    stack.callback(for_each, servers.servers.values(), Server.stop)
+    for_each(servers.servers.values(), Server.start)
     environment = {
-        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper.address,
+        **servers.environment(SESSION_SECONDS),
         "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
         "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
@@ -106,24 +115,18 @@ def started(
     for instance in instances.values():
         stack.callback(instance.stop)
         instance.start()
-    return Started(zookeeper, pair, instances)
+    return Started(servers, pair, instances)
 
 
 @contextmanager
-def service(names: tuple[str, ...], session_timeout_seconds: float = 6.0) -> Iterator[Service]:
-    """Run ZooKeeper, two brokers, the instances and one datastream with traffic, for the context."""
+def service(names: tuple[str, ...], store: str) -> Iterator[Service]:
+    """Run a store, two brokers, the instances and one datastream with traffic, for the context."""
     with ExitStack() as stack:
-        settings = {"HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": str(session_timeout_seconds)}
-        site = started(stack, names, settings)
+        site = started(stack, names, {}, store=store)
         pair, instances = site.pair, site.instances
         flow = Flow(pair.source.address, pair.target.address, "orders", PARTITIONS)
         stack.enter_context(flow)
-        servers = {
-            "ZooKeeper": site.zookeeper,
-            "source": pair.source.nodes[0],
-            "destination": pair.target.nodes[0],
-        }
-        running = Service(servers, flow, instances)
+        running = Service(site, flow)
         body = {
             "name": "bench",
             "source": {"cluster": "source", "topics": "orders"},

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bench.coordination.rig.service import started
+from bench.coordination.rig.service import SESSION_SECONDS, started
 from bench.monitor.rig.arrivals import Arrivals
 from stack.pinot import PinotPorts, PinotServer
 from stack.server import Jvm
@@ -129,7 +129,7 @@ def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]], **topi
         apply_tables(pinot, target)
         make_topic(source, name, PARTITIONS, **topic)
         environment = {
-            "HEADRACE_ZOOKEEPER__SERVERS": site.zookeeper.address,
+            **site.store.environment(SESSION_SECONDS),
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": source,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": target,
             "HEADRACE_PINOT__CONTROLLER": pinot.controller_address,

@@ -47,8 +47,10 @@ _PAYMENT_RATES: Final = {str(number): 12_000.0 for number in range(4)}
 _PARTITIONS: Final = {**TOPICS, _PAYMENTS: len(_PAYMENT_RATES)}
 _METRIC_MINUTES: Final = 10
 _RECORDS_PER_SECOND: Final = 600
+_LIMIT_MS: Final = 2 * OBJECTIVE_MS
+"""Latency objective of the incident: only the overload misses it, even on a busy machine."""
 _OBJECTIVE: Final = {
-    "milliseconds": OBJECTIVE_MS,
+    "milliseconds": _LIMIT_MS,
     "percentile": 99,
     "target_percent": 99,
     "window_seconds": 10,
@@ -56,11 +58,12 @@ _OBJECTIVE: Final = {
 }
 _DATASTREAMS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     (SHOP, "orders|clicks", "team-shop", {"limits": {"min_tasks": 2}, "objectives": [_OBJECTIVE]}),
-    ("billing", _PAYMENTS, "team-billing", {"objective": {"milliseconds": 2 * OBJECTIVE_MS}}),
+    ("billing", _PAYMENTS, "team-billing", {"objective": {"milliseconds": 2 * _LIMIT_MS}}),
     ("audit", "audit-log", "team-security", {}),
 )
-_SETTINGS: Final = ("close_seconds = 20.0", "[monitor]")
-"""A setting and its section: incidents close soon, because they count only while a run lasts."""
+_SETTINGS: Final = {"[monitor]": "close_seconds = 20.0", "[assigner.advice]": "largest_error = 0.001"}
+"""A setting of each section. Incidents close soon, because they count only while a run lasts. Plans follow
+the measured loads: tasks that the forecast adds before the traffic shifts would prevent the incident."""
 _PATIENCE_SECONDS: Final = 300.0
 _START_SHARE: Final = 0.25
 """Share of the usual traffic until partitions are placed by load, to avoid an overload."""
@@ -83,9 +86,10 @@ class Scene:
         """Start everything, and place all partitions by known loads."""
         processes = self._processes
         processes.start_stack()
-        setting, section = _SETTINGS
         text = processes.settings_file.read_text()
-        processes.settings_file.write_text(text.replace(section, f"{section}\n{setting}", 1))
+        for section, setting in _SETTINGS.items():
+            text = text.replace(section, f"{section}\n{setting}", 1)
+        processes.settings_file.write_text(text)
         processes.make_topics()
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=processes.addresses["source"]))
         admin.create(TopicDescription(_PAYMENTS, len(_PAYMENT_RATES), settings=KEPT))
@@ -169,7 +173,7 @@ class Scene:
         return len(shown) == len(_DATASTREAMS) and all(
             one["incident"] is None
             and one["oldest_ms"] is not None
-            and one["oldest_ms"] < OBJECTIVE_MS / 2
+            and one["oldest_ms"] < _LIMIT_MS / 2
             and one["bytes_per_second"]
             and not (one["unplaced"] or one["not_copied"] or one["overloaded"] or one["states"])
             and one["required_tasks"] is not None
@@ -180,7 +184,7 @@ class Scene:
         shop = next((one for one in self._overview() if one["name"] == SHOP), None)
         if shop is None or shop["incident"] is None:
             return False
-        waits = (shop["oldest_ms"] or 0) > 2 * OBJECTIVE_MS and (shop["lag_records"] or 0) > 0
+        waits = (shop["oldest_ms"] or 0) > 2 * _LIMIT_MS and (shop["lag_records"] or 0) > 0
         return bool(waits and shop["incident"]["cause"] and shop["budget_left"] is not None)
 
     def _is_shown(self) -> bool:

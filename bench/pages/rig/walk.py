@@ -56,7 +56,7 @@ def walk(page: Page, taken: Taken, is_full: bool = True) -> Found:
     taken("hot-partitions")
     page.locator("main a[href^='#/datastreams/']").click()
     expect(page.locator("#late")).to_be_visible()
-    expect(page.locator(".chart canvas")).to_have_count(4)
+    expect(page.locator(".chart canvas")).to_have_count(5)
     expect(page.get_by_text(found.partition).or_(page.locator(".lanes i.hot")).first).to_be_attached()
     taken("datastream")
     page.locator("main a[href^='#/plans/']").click()

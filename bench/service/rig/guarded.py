@@ -13,7 +13,7 @@ from pathlib import Path
 
 from api.access.rights import Principal, Role
 from api.access.tokens import add_entry, new_token
-from bench.coordination.rig.service import started
+from bench.coordination.rig.service import SESSION_SECONDS, started
 from stack.wait import wait_until
 from tests.running import RunningInstance
 
@@ -35,7 +35,7 @@ def guarded(tokens: int = 1_000) -> Iterator[Guarded]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         site = started(stack, (), {})
         environment = {
-            "HEADRACE_ZOOKEEPER__SERVERS": site.zookeeper.address,
+            **site.store.environment(SESSION_SECONDS),
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": site.pair.source.address,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": site.pair.target.address,
             "HEADRACE_MIRROR__WORKER__PROCESSES": "1",

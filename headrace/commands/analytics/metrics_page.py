@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def serve_metrics(section: str, host: str, port: int, registry: CollectorRegistry) -> None:
     """Serve the metrics in the background, unless the port is 0.
 
-    `section` is the settings section of the port. Raises ConfigError if the port cannot be bound.
+    `section`: section of the settings that contains the port. Raises ConfigError if the port cannot be bound.
     """
     from prometheus_client import start_http_server
 

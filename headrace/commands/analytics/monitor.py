@@ -1,18 +1,17 @@
-"""`headrace monitor`, `headrace monitor advise` and `headrace audit`."""
+"""`headrace monitor` and `headrace monitor advise`."""
 
 from __future__ import annotations
 
 import signal
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.datastreams.connection import NameArgument, connect
+from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import StatusLine, console, print_json, print_table
+from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -38,8 +37,9 @@ def monitor(
     """Compare latencies with objectives; rebalance if that helps."""
     if context.invoked_subcommand is not None:
         return
+    from headrace.oncall.canaries import rest_paths
     from headrace.oncall.monitors import build_advice, build_monitor
-    from headrace.oncall.run import MonitorRun, MonitorTerm
+    from headrace.oncall.run import MonitoredService, MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
@@ -51,8 +51,9 @@ def monitor(
         metrics = AlertMetrics()
 
         def term() -> MonitorTerm:
-            advice = build_advice(settings, at)
-            return MonitorTerm(settings, config, at, build_monitor(settings, at), metrics, advice)
+            advice, canaries = build_advice(settings, at), rest_paths(settings, at)
+            service = MonitoredService(build_monitor(settings, at), advice, canaries)
+            return MonitorTerm(settings, config, at, service, metrics)
 
         running = MonitorRun(term, settings.monitor.interval_seconds)
         serve_metrics(
@@ -107,15 +108,15 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         console().print(_past(span, found[f"past_{span}"]))
     rows = [
         {
-            "datastream": one["group"],
-            "tasks": one["tasks"],
-            "now": one["now"],
-            "most": max((hour["most_tasks"] for hour in one["coming"]), default=None),
-            "covered": one["covered"],
-            "off_by": one["error"],
-            "why": one["why"],
+            "datastream": group["group"],
+            "tasks": group["tasks"],
+            "now": group["now"],
+            "most": max((hour["most_tasks"] for hour in group["coming"]), default=None),
+            "covered": group["covered"],
+            "off_by": group["error"],
+            "why": group["why"],
         }
-        for one in found["groups"]
+        for group in found["groups"]
     ]
     if rows:
         print_table("tasks: current, needed now, peak in the coming hours", list(rows[0]), rows)
@@ -145,53 +146,3 @@ def _past(span: str, need: Mapping[str, Any] | None) -> str:
     if needed < there:
         text += f"; hourly sizing would save {there - needed} ({(there - needed) / there:.0%})"
     return text
-
-
-def audit(
-    datastream: NameArgument,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compare every record at both ends of a datastream.
-
-    Exits with 1 if any record is missing or foreign. Records that its checkpoints classify as filtered or
-    dead-lettered are skipped, and not counted as missing.
-    """
-    from headrace.analytics import audit_datastream
-    from headrace.console.resources import path_of
-    from headrace.settings import load_settings
-
-    definition = connect(at, config).get(path_of(datastream))
-    line = StatusLine(time.monotonic())
-
-    def show(topic: str, records: int) -> None:
-        if line.is_due(time.monotonic()):
-            line.show([f"{topic}: {counted(records, 'record', form=',')} read at both ends"])
-
-    with line:
-        results = audit_datastream(load_settings(config), definition, show)
-    rows = [asdict(result) | {"complete": result.is_complete} for result in results]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = ["topic", "source_records", "destination_records"]
-        columns += ["missing", "left_out", "duplicates", "foreign", "unjudged"]
-        print_table(f"audit of {datastream} up to its checkpoints", columns, rows)
-        behind = sum(result.unjudged for result in results)
-        if behind:
-            console().print(f"not compared: {counted(behind, 'source offset')} beyond the checkpoints")
-        left_out = sum(result.left_out for result in results)
-        if left_out:
-            console().print(
-                f"skipped: {counted(left_out, 'record that was', 'records that were')} "
-                "filtered or dead-lettered according to the checkpoints"
-            )
-        if any(result.missing for result in results):
-            console().print(
-                "missing records include those that compaction or retention removed at the destination"
-            )
-        if any(result.at_least for result in results):
-            console().print("too many differences to list: the counts are lower bounds")
-    if not all(result.is_complete for result in results):
-        raise typer.Exit(1)

@@ -283,7 +283,7 @@ def _replay(options: _Replay) -> None:
         draw(found, options.fallback.capacity.usable_bytes_per_second, options.plot)
     if options.for_programs:
         document = {"growth": options.growth, "notes": options.notes, "peak": peak._asdict()}
-        print_json(document | {"hours": [asdict(one) for one in found]})
+        print_json(document | {"hours": [asdict(hour) for hour in found]})
     else:
         rows = readable(found)
         print_table(f"replay at {options.growth:g} times the recorded load", list(rows[0]), rows)

@@ -68,7 +68,7 @@ def import_slos(
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
     from monitor.objectives.openslo import by_datastream
 
-    wanted = by_datastream(one for path in files for one in documents_of(path))
+    wanted = by_datastream(document for path in files for document in documents_of(path))
     if not wanted:
         raise InvalidRequest(f"no document found in {', '.join(files)}")
     client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}

@@ -31,7 +31,7 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         at, config = ctx.params.get("at") or "", ctx.params.get("config")
         client = connect(at, config, _COMPLETION_SECONDS, looks_up=False)
-        names = [str(one["name"]) for one in client.get(DATASTREAMS)]
+        names = [str(datastream["name"]) for datastream in client.get(DATASTREAMS)]
     except HeadraceError:
         return []
     return [name for name in names if name.startswith(incomplete) and _COMPLETED.fullmatch(name)]
@@ -52,7 +52,7 @@ def connect(
     """Return a client for the instances of the options or the settings. Raises InvalidRequest for an invalid
     address.
 
-    If none of the settings responds, ZooKeeper is read for live ones, unless `looks_up` is false."""
+    If none of the settings responds, the store is read for live ones, unless `looks_up` is false."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
@@ -76,19 +76,17 @@ def connect(
 
 
 def _live_addresses(config: Path | None) -> Sequence[str]:
-    """Return the addresses of the instances that ZooKeeper lists; none without ZooKeeper."""
+    """Return the addresses of the instances that the coordination store lists."""
     from headrace.console.access.caller import services_at
-    from headrace.coordination.client import connected
+    from headrace.coordination.client import viewed
     from headrace.settings import load_settings
     from mirror.coordination.stores.membership import Membership
     from mirror.errors import HeadraceError
 
     settings = load_settings(config)
-    if not settings.uses_zookeeper:
-        return ()
     try:
-        with connected(settings, "a look-up of instances") as nodes:
-            found = [one.rest_address for one in Membership(nodes).live() if one.rest_address]
+        with viewed(settings, "a look-up of instances") as nodes:
+            found = [instance.rest_address for instance in Membership(nodes).live() if instance.rest_address]
     except HeadraceError as error:
         error_console().print(f"cannot read the live instances: {error}")
         return ()

@@ -134,15 +134,15 @@ def list_all(
         return
     rows = [
         {
-            "name": one["name"],
-            "status": one["status"],
-            "from": _joined(one["source"], "cluster", "topics"),
-            "to": _joined(one["destination"], "cluster", "name"),
-            "owner": one["owner"],
-            "paused": _pauses(one),
-            "problem": one["problem"]["reason"] if one.get("problem") else "",
+            "name": datastream["name"],
+            "status": datastream["status"],
+            "from": _joined(datastream["source"], "cluster", "topics"),
+            "to": _joined(datastream["destination"], "cluster", "name"),
+            "owner": datastream["owner"],
+            "paused": _pauses(datastream),
+            "problem": datastream["problem"]["reason"] if datastream.get("problem") else "",
         }
-        for one in found
+        for datastream in found
     ]
     print_table("datastreams", ["name", "status", "from", "to", "owner", "paused", "problem"], rows)
 

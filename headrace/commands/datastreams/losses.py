@@ -29,13 +29,13 @@ def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = F
         return
     rows = [
         {
-            "name": one["name"],
-            "status": one["status"],
-            "from": f"{one['source']['cluster']}/{one['source']['topics']}",
-            "to": f"{one['destination']['cluster']}/{one['destination']['name']}",
-            "owner": one["owner"],
+            "name": datastream["name"],
+            "status": datastream["status"],
+            "from": f"{datastream['source']['cluster']}/{datastream['source']['topics']}",
+            "to": f"{datastream['destination']['cluster']}/{datastream['destination']['name']}",
+            "owner": datastream["owner"],
         }
-        for one in found
+        for datastream in found
     ]
     print_table("lost datastreams", ["name", "status", "from", "to", "owner"], rows)
 
@@ -98,7 +98,7 @@ def _each(
 
     if bool(name) == everything:
         raise InvalidRequest("pass the name of a lost datastream, or --all")
-    names = [one["name"] for one in client.get(LOST_DATASTREAMS)] if everything else [name]
+    names = [datastream["name"] for datastream in client.get(LOST_DATASTREAMS)] if everything else [name]
     answers = []
     for one in names:
         try:

@@ -16,14 +16,19 @@ from mirror.wording import counted, duration_text
 def lag(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the lag of each partition; unknown lags as such."""
+    """Show the lag of each partition, or that it is unknown."""
     found = connect(at, config).get(f"{path_of(name)}/lag")
     if as_json:
         print_json(found)
         return
     rows = [
-        {**one, "partition": f"{one['topic']}-{one['partition']}", **_known(one), **_movement(one)}
-        for one in found["partitions"]
+        {
+            **partition,
+            "partition": f"{partition['topic']}-{partition['partition']}",
+            **_known(partition),
+            **_movement(partition),
+        }
+        for partition in found["partitions"]
     ]
     columns = ["partition", "state", "movement", "lag_records", "oldest", "eta", "to_loss"]
     columns += ["task", "instance", "reason"]
@@ -62,7 +67,9 @@ def gaps(
         print_json(found)
         return
     columns = ["partition", "up_to", "filtered", "compacted", "lost", "dead_lettered", "why"]
-    print_table(f"gaps of {found['name']}", columns, [_gap_row(one) for one in found["partitions"]])
+    print_table(
+        f"gaps of {found['name']}", columns, [_gap_row(partition) for partition in found["partitions"]]
+    )
     console().print(
         f"{len(found['partitions'])} of {counted(found['looked_at'], 'partition')} "
         "with stored progress have gaps"

@@ -291,8 +291,8 @@ def _act_on_group(
     if dry_run or as_json:
         show_outcome(answer, as_json=as_json, dry_run=dry_run)
         return
-    for one in answer["datastreams"]:
-        show(one, as_json)
+    for datastream in answer["datastreams"]:
+        show(datastream, as_json)
 
 
 def _conclude(

@@ -27,10 +27,10 @@ def doctor(
 ) -> None:
     """Find problems of this installation, and suggest fixes.
 
-    Connects to every broker, every ZooKeeper server, Pinot and the service. Checks the permissions of our
-    user on the topics of all datastreams and on Headrace's own topics, compares the settings of topics and
-    their copies, and checks quotas, disks, security and whether the data plane is compiled. Changes nothing.
-    Exits with 1 if there is a problem.
+    Connects to every broker, every ZooKeeper server, Pinot and the service. Checks the permissions of
+    Headrace's user on the topics of all datastreams and on Headrace's own topics, compares the settings of
+    topics and their copies, and checks quotas, disks, security and whether the data plane is compiled.
+    Changes nothing. Exits with 1 if there is a problem.
     """
     from headrace.console.durations import HOUR_MS, milliseconds
     from headrace.doctor.diagnosis import Grade

@@ -23,7 +23,7 @@ def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOptio
         print_json(found)
     elif found:
         columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]
-        print_table(counted(len(found), "instance"), columns, [_row(one) for one in found])
+        print_table(counted(len(found), "instance"), columns, [_row(instance) for instance in found])
     if not found:
         from mirror.errors import HeadraceError
 

@@ -31,7 +31,8 @@ def lag(
 ) -> None:
     """Show the lag of each datastream, largest first.
 
-    Unknown lags are shown as such. Datastreams that share tasks are one line."""
+    An unknown lag is shown as unknown. Datastreams that share tasks are shown in one line.
+    """
     if name:
         from headrace.commands.datastreams.reads import lag as lag_of_one
 
@@ -39,7 +40,7 @@ def lag(
         return
     found = connect(at, config).get("/v1/lanes")
     rows = lags_of(found["lanes"])
-    silent = [one["name"] for one in found["instances"] if one["state"] != "answered"]
+    silent = [instance["name"] for instance in found["instances"] if instance["state"] != "answered"]
     if as_json:
         print_json({"datastreams": rows, "silent_instances": silent})
         return
@@ -62,7 +63,7 @@ def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _sum_of(name: str, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     records = [lane["lag_records"] for lane in lanes if lane["lag_records"] is not None]
     aged = [lane for lane in lanes if lane["lag_ms"] is not None]
-    worst = max(aged, key=lambda one: one["lag_ms"], default=None)
+    worst = max(aged, key=lambda partition: partition["lag_ms"], default=None)
     return {
         "datastream": name,
         "partitions": len(lanes),

@@ -42,8 +42,8 @@ def lanes(
     The worst state comes first; within a state, unknown lags, then the largest."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
-    wanted = {one.upper() for one in movement or ()}
-    kept = [one for one in found["lanes"] if _is_wanted(one, wanted, troubled)]
+    wanted = {word.upper() for word in movement or ()}
+    kept = [lane for lane in found["lanes"] if _is_wanted(lane, wanted, troubled)]
     kept.sort(key=_urgency)
     if as_json:
         print_json(found | {"lanes": kept})
@@ -51,7 +51,9 @@ def lanes(
     columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "oldest"]
     columns += ["rate", "reason"]
     print_table(
-        f"{len(kept)} of {counted(len(found['lanes']), 'lane')}", columns, [_row(one) for one in kept[:limit]]
+        f"{len(kept)} of {counted(len(found['lanes']), 'lane')}",
+        columns,
+        [_row(lane) for lane in kept[:limit]],
     )
     if len(kept) > limit:
         console().print(f"{len(kept) - limit} more; raise --limit, or use --json for all")

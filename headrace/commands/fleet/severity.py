@@ -66,7 +66,7 @@ def _found(
         yield StatusSeverity.SET_ASIDE
     if incident:
         yield StatusSeverity.LATE if incident["is_late"] and not has_recovered else StatusSeverity.INCIDENT
-    yield from (severity_of_state(one["state"]) for one in (movement["states"] if movement else ()))
+    yield from (severity_of_state(count["state"]) for count in (movement["states"] if movement else ()))
     if problem:
         yield StatusSeverity.REMARK
     if datastream["halt"]:

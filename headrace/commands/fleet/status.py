@@ -87,9 +87,14 @@ def _show_instances(found: Mapping[str, Any]) -> None:
 def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of datastreams, worst first."""
     movement = found.get("movement")
-    judged = {} if movement is None else {one["name"]: one for one in movement["datastreams"]}
-    late = {one["datastream"]: one for one in found.get("incidents", ())}
-    rows = [_row(one, judged.get(one["name"]), late.get(one["name"])) for one in found.get("datastreams", ())]
+    judged = (
+        {} if movement is None else {datastream["name"]: datastream for datastream in movement["datastreams"]}
+    )
+    late = {incident["datastream"]: incident for incident in found.get("incidents", ())}
+    rows = [
+        _row(datastream, judged.get(datastream["name"]), late.get(datastream["name"]))
+        for datastream in found.get("datastreams", ())
+    ]
     yield from sorted(rows, key=lambda row: (row["severity"], row["name"]))
 
 
@@ -121,7 +126,7 @@ def _row(
 
 
 def _objective(one: Mapping[str, Any]) -> list[str]:
-    """Format the objectives, or else the single objective without a budget."""
+    """Format the objectives; if there are none, the single objective without a budget."""
     found = one["objectives"] or ([one["objective"]] if one["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
@@ -160,7 +165,9 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
     """Return the time (epoch ms) since which the objective is met again, while the incident is still open."""
-    turns = [one for one in incident["timeline"] if one["phase"] in ("detected", "relapsed", "recovered")]
+    turns = [
+        entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
+    ]
     return turns[-1]["time_ms"] if turns and turns[-1]["phase"] == "recovered" else None
 
 

@@ -56,8 +56,8 @@ class ServiceAccess:
 
 
 def token_of(token_file: str) -> str:
-    """Return the token from the environment, else from the file, or an empty string. Raises ConfigError that
-    does not reveal it."""
+    """Return the token from the environment or, if it has none, from the file; otherwise an empty string.
+    Raises ConfigError that does not reveal it."""
     place, found = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "").strip()
     if not found and token_file:
         place = token_file
@@ -71,8 +71,8 @@ def token_of(token_file: str) -> str:
 
 
 def service_at(option: str, address: str, scheme: str = "") -> str:
-    """Return the REST address of an instance, with its own scheme or else `scheme`. Raises InvalidRequest
-    that names `option` for an invalid address."""
+    """Return the REST address of an instance, with its own scheme if it has one, otherwise with `scheme`.
+    Raises InvalidRequest that names `option` for an invalid address."""
     given, _, place = address.rpartition("://")
     if given not in ("", "http", "https"):
         raise InvalidRequest(
@@ -87,4 +87,4 @@ def services_at(given: str, *, is_tls: bool) -> str:
     """Return the addresses of a comma-separated list. Addresses without a scheme get that of the first, else
     `https://` if the service uses TLS. Raises InvalidRequest for an invalid address."""
     scheme = given.partition(",")[0].rpartition("://")[0] or ("https" if is_tls else "")
-    return ",".join(service_at("--at", one.strip(), scheme) for one in given.split(","))
+    return ",".join(service_at("--at", address.strip(), scheme) for address in given.split(","))

@@ -20,7 +20,7 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
     """Return addresses and credentials of the service. Return None if the full settings must be loaded,
     because environment variables set keys or the relevant sections are invalid. Other sections are ignored.
     Raises ConfigError for an unreadable file, InvalidRequest for an invalid address."""
-    if any(one.startswith(PREFIX) and one not in NOT_SETTINGS for one in os.environ):
+    if any(variable.startswith(PREFIX) and variable not in NOT_SETTINGS for variable in os.environ):
         return None
     document = read_document(config)
     api, commands = _section(document, "api"), _section(document, "commands")
@@ -32,7 +32,7 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
     certificate = tls.get("certificate_file", "") if tls is not None else None
     if not (
         commands.keys() <= {"addresses", *_TEXTS}
-        and all(isinstance(one, str) for one in (host, certificate, *texts.values()))
+        and all(isinstance(text, str) for text in (host, certificate, *texts.values()))
         and isinstance(addresses, list)
         and all(isinstance(address, str) and "," not in address for address in addresses)
         and type(port) is int

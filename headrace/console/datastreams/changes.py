@@ -33,12 +33,12 @@ def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
     if isinstance(value, Mapping):
-        return [row for key, one in value.items() for row in _leaves(one, f"{pointer}/{key}")]
+        return [row for key, inner in value.items() for row in _leaves(inner, f"{pointer}/{key}")]
     return [] if value is None or value in ("", []) else [{"field": pointer, "after": value}]
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """Print the changes and effects of a dry run. `would`: verb for the title."""
+    """Print the changes and effects of a dry run. `would`: verb for the title, such as "would change"."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return
@@ -95,7 +95,7 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
 
 
 def print_tasks(answer: Mapping[str, Any]) -> None:
-    """Print the tasks that a plan adds or removes. Earlier versions do not report them."""
+    """Print the tasks that a plan adds or removes. Earlier versions do not report these values."""
     if answer.get("task_changes"):
         print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 

@@ -34,7 +34,7 @@ def wait_until(
         lambda: unmet_condition(client, path, condition, most_lag), timeout_seconds, sleep
     )
     if lacking:
-        raise TimedOut(f"not {condition} after {timeout_seconds:g} s: {lacking}")
+        raise TimedOut(f"condition {condition} not met after {timeout_seconds:g} s: {lacking}")
 
 
 def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
@@ -82,7 +82,12 @@ def _lagging_partitions(found: Mapping[str, Any], most_lag: int | None) -> str:
         partition for partition in partitions if partition["state"] != _COPYING and partition["by"] != _PERSON
     ]
     if idle:
-        return _named(idle, lambda one: f"{one['state']}: {one['reason']}" if one["reason"] else one["state"])
+        return _named(
+            idle,
+            lambda partition: (
+                f"{partition['state']}: {partition['reason']}" if partition["reason"] else partition["state"]
+            ),
+        )
     copied = [partition for partition in partitions if partition["state"] == _COPYING]
     if not copied:
         return "all partitions are paused by an operator"

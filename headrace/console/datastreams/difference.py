@@ -46,8 +46,8 @@ class PruneScope:
 
 @dataclass(frozen=True)
 class DatastreamChange:
-    """A change of one datastream. `version`: the ETag that was read; `definition`: from the file, or of the
-    deleted datastream; `plan`: result of the dry run."""
+    """A change of one datastream. `version`: the ETag that was read. `definition`: the definition in the
+    file, or that of the deleted datastream. `plan`: result of the dry run."""
 
     kind: StepKind
     name: str
@@ -58,7 +58,7 @@ class DatastreamChange:
 
 @dataclass(frozen=True)
 class DatastreamDifference:
-    """Ordered steps, names of unchanged datastreams, and reasons of rejected ones by name."""
+    """Steps in order, names of unchanged datastreams, and reasons by name for rejected datastreams."""
 
     steps: tuple[DatastreamChange, ...]
     unchanged: tuple[str, ...]

@@ -122,7 +122,7 @@ FIELDS: Final = (
         "rename",
         ("destination", "name"),
         str,
-        "Topic name at the destination; * is the source name.",
+        "Destination topic; * is the source name.",
         may_change=False,
     ),
     *_of("destination"),
@@ -165,15 +165,15 @@ FIELDS: Final = (
         "Objective with an error budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeatable.",
         read=_objectives,
     ),
-    *_of("placement", "monitor"),
+    *_of("placement", "monitor", "canary", "groups"),
 )
-_BY_NAME: Final = {one.name: one for one in FIELDS}
+_BY_NAME: Final = {field.name: field for field in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
-    **{one.flag: one.place for one in FIELDS if one.may_change and not one.required},
+    **{field.flag: field.place for field in FIELDS if field.may_change and not field.required},
     "objective-ms": ("objective",),
 }
 """Options whose fields can be unset; any other name is a metadata key."""
-_FORMER: Final = frozenset(one.flag for one in FIELDS if one.is_former)
+_FORMER: Final = frozenset(field.flag for field in FIELDS if field.is_former)
 
 
 def unset_names() -> str:
@@ -191,9 +191,13 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
             for parameter in signature.parameters.values()
             if parameter.kind is not parameter.VAR_KEYWORD
         ]
-        first = [one for one in fixed if one.default is one.empty]
-        rest = [one.replace(kind=one.KEYWORD_ONLY) for one in fixed if one.default is not one.empty]
-        fields = [one.parameter(creates=creates) for one in FIELDS if creates or one.may_change]
+        first = [parameter for parameter in fixed if parameter.default is parameter.empty]
+        rest = [
+            parameter.replace(kind=parameter.KEYWORD_ONLY)
+            for parameter in fixed
+            if parameter.default is not parameter.empty
+        ]
+        fields = [field.parameter(creates=creates) for field in FIELDS if creates or field.may_change]
         parameters = [*first, *fields, *rest]
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

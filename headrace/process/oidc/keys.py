@@ -31,7 +31,7 @@ requests."""
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key. `algorithm`: the only one for which it may be used."""
+    """A public key. `algorithm`: the only algorithm for which the key may be used."""
 
     key: Any
     algorithm: str
@@ -66,8 +66,8 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """Return the key with that id, or None if the issuer has none. Raises Unreachable if this is unknown:
-        no keys have been read, they are too old, or a refresh is in progress."""
+        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if this is
+        unknown, because no keys were read, the keys are too old, or a refresh is in progress."""
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None

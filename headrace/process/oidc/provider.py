@@ -35,7 +35,10 @@ def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
         name_claim=oidc.name_claim,
         groups_claim=oidc.groups_claim,
         prefix=oidc.name_prefix,
-        roles={group: principal_named("group", one.role, one.owners) for group, one in oidc.groups.items()},
+        roles={
+            group: principal_named("group", granted.role, granted.owners)
+            for group, granted in oidc.groups.items()
+        },
     )
     return Issuer(trust, keys, clock)
 

@@ -22,7 +22,7 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Limit of times, above which floats lose precision. NaN and infinities fail the comparison too."""
+"""Limit of times, above which floats lose precision. NaN and infinities also fail the comparison."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
@@ -121,6 +121,6 @@ def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Princ
     known = [trust.roles[group] for group in groups if isinstance(group, str) and group in trust.roles]
     if not known:
         raise NotAuthenticated(f"no group of {trust.prefix}{name} has a role in this service")
-    role = max((one.role for one in known), key=_RANK.__getitem__)
-    owners = frozenset[str]().union(*(one.owners for one in known if one.role is role))
+    role = max((principal.role for principal in known), key=_RANK.__getitem__)
+    owners = frozenset[str]().union(*(principal.owners for principal in known if principal.role is role))
     return Principal(f"{trust.prefix}{name}", role, owners)

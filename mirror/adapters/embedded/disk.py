@@ -1,4 +1,5 @@
-"""File operations of the embedded store. A test replaces them, to stop or to fail between any two bytes."""
+"""File operations of the embedded store. Tests replace them with operations that stop or fail after any
+byte."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ class Disk:
     """Operations on real files; all raise OSError."""
 
     def create(self, path: Path) -> int:
-        """Create an empty file for our user only, replacing a former one. Return its descriptor."""
+        """Create an empty file that only this user can access, in place of a former file. Return its
+        descriptor."""
         with suppress(FileNotFoundError):
             path.unlink()
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OF_OWNER)
@@ -38,7 +40,7 @@ class Disk:
         os.fsync(descriptor)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut the file to a size."""
+        """Truncate the file to a size."""
         os.ftruncate(descriptor, size)
 
     def replace(self, draft: Path, path: Path) -> None:

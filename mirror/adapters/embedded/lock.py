@@ -13,7 +13,7 @@ from mirror.files import OF_OWNER
 
 
 class LockHolder(NamedTuple):
-    """Process that uses the folder, as it has written it down. Empty and 0: unknown."""
+    """Process that uses the folder, according to the lock file. Empty text and 0 mean unknown."""
 
     instance: str
     process_id: int
@@ -23,7 +23,7 @@ class LockHolder(NamedTuple):
 
 
 class FolderLock:
-    """A lock that the kernel releases with its process."""
+    """A lock that the kernel releases when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -4,8 +4,9 @@
     frame   = mark, u64 index, u32 length, u32 crc32 of these three, u32 crc32 of the payload, payload
 
 A new file is written under another name and renamed, so that its first frames are always complete. Appended
-frames are acknowledged after fsync. A damaged frame without an intact one behind it was never acknowledged
-and is cut off. A damaged frame before an intact one is damage of the disk or by hand: the file is refused.
+frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged, and is cut
+off. If an intact frame follows a damaged frame, the disk or a person has damaged the file, and the file is
+rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FRAME_HEAD_SIZE: Final = _FRAME_HEAD.size + 2 * _SUM.size
 
 
 class Frames(NamedTuple):
-    """Content of a file. `cut_off`: bytes of a torn frame at its end."""
+    """Content of a file. `cut_off`: number of bytes of an incomplete frame at the end of the file."""
 
     payloads: list[bytes]
     size: int
@@ -49,7 +50,7 @@ class RecordFile:
         self.size = size
         """Length of the acknowledged part in bytes."""
         self.is_certain = True
-        """False if a flush has failed: the kernel may have dropped any bytes of the file since."""
+        """False after a flush has failed, because the kernel may then have dropped any bytes of the file."""
 
     @classmethod
     def create(cls, disk: Disk, path: Path, payloads: Iterable[bytes]) -> RecordFile:
@@ -70,8 +71,8 @@ class RecordFile:
 
     @classmethod
     def open(cls, disk: Disk, path: Path) -> tuple[RecordFile, Frames]:
-        """Open a file, cut off a torn frame, and return the contents. Raises OSError, DamagedStore and
-        NewerFormat."""
+        """Open a file, cut off an incomplete frame at its end, and return the contents. Raises OSError,
+        DamagedStore and NewerFormat."""
         frames = read_frames(path)
         descriptor = disk.open(path)
         try:
@@ -84,8 +85,8 @@ class RecordFile:
         return cls(disk, descriptor, len(frames.payloads), frames.size), frames
 
     def append(self, payload: bytes) -> None:
-        """Append a frame; it is durable on return. After an OSError it may or may not be in the file: call
-        `take_back`, or replace the file, before the next one."""
+        """Append a frame; it is durable on return. After an OSError, the file may contain the frame or a part
+        of it: call `take_back`, or replace the file, before the next frame."""
         before = self.size, self._index
         try:
             self._write(payload)
@@ -153,7 +154,7 @@ def _check_head(path: Path, data: bytes) -> None:
 
 
 def _frame_at(data: bytes, at: int, index: int, *, or_later: bool = False) -> bytes | None:
-    """Return the payload of an intact frame, None if there is none."""
+    """Return the payload of an intact frame, None if there is no intact frame."""
     head = data[at : at + _FRAME_HEAD.size]
     sums = data[at + _FRAME_HEAD.size : at + _FRAME_HEAD_SIZE]
     if len(sums) < 2 * _SUM.size or sums[: _SUM.size] != _sum_of(head):
@@ -167,7 +168,7 @@ def _frame_at(data: bytes, at: int, index: int, *, or_later: bool = False) -> by
 
 
 def _has_intact_frame(data: bytes, at: int, index: int) -> bool:
-    """Return whether an intact frame follows somewhere behind a damaged one."""
+    """Return whether an intact frame follows anywhere after a damaged frame."""
     while (at := data.find(_FRAME_MARK, at)) >= 0:
         if _frame_at(data, at, index, or_later=True) is not None:
             return True

@@ -7,16 +7,21 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
-from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.adapters.embedded.store import EmbeddedStore, read_state
+from mirror.coordination.store.commands import Command, Result
+from mirror.coordination.store.machine import State, apply
+from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import StoreSession
-from mirror.errors import Unreachable
+from mirror.errors import ConfigError, Unreachable
 from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
-"""Bounds how long a worker copies after its control process has frozen. No other instance waits for it."""
+"""Session timeout. It limits how long a worker copies after its control process has frozen; no other instance
+waits for it."""
 
 
 class EmbeddedSession(StoreSession):
@@ -49,10 +54,10 @@ class EmbeddedSession(StoreSession):
         self._store.close()
 
     def beat(self) -> None:
-        """Do nothing: contact is permanent."""
+        """Do nothing: the store is in this process."""
 
     def last_contact(self) -> float:
-        """Return the present time."""
+        """Return the current time, because the store is always reachable."""
         return time.monotonic()
 
     def session_timeout_seconds(self) -> float:
@@ -66,3 +71,36 @@ class EmbeddedSession(StoreSession):
     def is_answering(self) -> bool:
         """Return True: reads never depend on the disk."""
         return True
+
+
+class _CopiedLog:
+    """A copy of the state in memory, and changes to it. Satisfies `CommandLog`; used by one thread."""
+
+    def __init__(self, state: State) -> None:
+        self.replica = StateReplica(state)
+
+    def submit(self, command: Command) -> Result:
+        """Apply a command to the copy."""
+        state, result = apply(self.replica.state, command)
+        call_watches(self.replica.publish(state, [result.changes]))
+        return result
+
+    def sync(self) -> None:
+        """Do nothing: nobody else changes the copy."""
+
+
+def session_on_copy(folder: Path) -> StoreSession:
+    """Return a session on a copy of the state in a folder, which another process may use. Its changes are not
+    stored. Raises ConfigError if the folder cannot be read, DamagedStore, NewerFormat."""
+    try:
+        state = read_state(folder)
+    except FileNotFoundError:
+        state = State()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the state of the service in {folder}: {error.strerror or error}",
+            advice="run the command as the user of the service",
+        ) from error
+    session = StoreSession(_CopiedLog(state), secrets.token_hex(8))
+    session.open()
+    return session

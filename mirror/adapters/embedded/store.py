@@ -1,8 +1,8 @@
-"""The embedded store: the state machine, and a file of its commands in a folder that one process uses.
+"""The embedded store: the state machine, and a file of its commands in a folder that only one process uses.
 
-The file starts with a snapshot; commands follow, one frame for each group that was written together. A
-command is applied to a copy of the state, written and flushed, and only then visible to readers. When the
-commands have outgrown the snapshot, a new file with a new snapshot replaces the old one.
+The file starts with a snapshot. Commands follow, in one frame for each group of commands that was written
+together. A command is applied to a copy of the state, written and flushed, and only then visible to readers.
+When the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _log = logging.getLogger(__name__)
 FILE_NAME: Final = "coordination.records"
 LOCK_NAME: Final = "coordination.lock"
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
-"""Bytes of commands that are always tolerated before a new snapshot."""
+"""Minimum size of the commands, in bytes, before a new snapshot is written."""
 
 OnCondition = Callable[[bool, str], None]
 
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written, then its result or error."""
+    """A command that waits to be written; afterwards, it has a result or an error."""
 
     command: Command
     result: Result | None = None
@@ -53,19 +53,20 @@ class _Waiting:
 
 @dataclass
 class _Compaction:
-    """When to write the next snapshot. `least_growth`: see `_LEAST_GROWTH`; a test makes it small."""
+    """Decides when to write the next snapshot. `least_growth`: see `_LEAST_GROWTH`; tests use a small
+    value."""
 
     least_growth: int = _LEAST_GROWTH
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Note the size of a file that was just written, or that could not be replaced."""
+        """Record the size of a file that was just written, or that could not be replaced."""
         self.due_at = size + max(size, self.least_growth)
 
 
 class EmbeddedStore:
-    """Satisfies `CommandLog`. `holder`: name of this instance, for the refusal of others. `on_condition`:
-    called when writes begin to fail or succeed again."""
+    """Satisfies `CommandLog`. `holder`: name of this instance, shown in the error of other processes that try
+    to open the store. `on_condition`: called when writes begin to fail or succeed again."""
 
     def __init__(
         self,
@@ -133,8 +134,8 @@ class EmbeddedStore:
         """Do nothing: the replica always contains every acknowledged command."""
 
     def submit(self, command: Command) -> Result:
-        """Write a command together with those of other threads that wait. Raises Unreachable if the disk
-        fails: the command is then not applied, unless the process ends before the disk recovers."""
+        """Write a command, together with waiting commands of other threads. Raises Unreachable if the disk
+        fails. The command is then not applied, unless the process ends before the disk recovers."""
         waiting = _Waiting(command)
         with self._queue_lock:
             self._queue.append(waiting)
@@ -166,8 +167,8 @@ class EmbeddedStore:
         self._compaction.after(frames.size)
 
     def _write(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Write and publish commands; return the watches to call. Each command has a result or an error
-        afterwards, also if an unexpected exception is raised."""
+        """Write and publish commands; return the watches to call. Afterwards, each command has a result or an
+        error, even if an unexpected exception was raised."""
         try:
             return self._write_all(group)
         except OSError as error:
@@ -197,8 +198,8 @@ class EmbeddedStore:
         return self._replica.publish(state, changes)
 
     def _append(self, payload: bytes, following: State) -> None:
-        """Write a frame. Raises OSError; its remains are then cut off, or the next frame goes to a new
-        file."""
+        """Write a frame. Raises OSError. After an error, the incomplete frame is cut off, or the next frame
+        is written to a new file."""
         if self._file is None:
             raise SessionLost("the coordination store is closed")
         if self._needs_new_file:
@@ -235,8 +236,8 @@ class EmbeddedStore:
         self._compaction.after(file.size)
 
     def _is_in_place(self) -> bool:
-        """Return whether our file still has its name: a failure after the renaming leaves us with the old
-        one."""
+        """Return whether the path still refers to the open file. After an error that follows the renaming of
+        a new file, the open file is the old one."""
         try:
             return self._file is not None and self._file.is_at(self._path)
         except OSError:

@@ -1,1 +1,1 @@
-"""Synchronous use of our Kafka client: one event loop on a background thread."""
+"""Synchronous interface to Headrace's Kafka client, whose event loop runs on a background thread."""

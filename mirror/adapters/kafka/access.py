@@ -1,4 +1,4 @@
-"""Access to the clusters in the settings, for our client."""
+"""Access to the clusters in the settings, for Headrace's Kafka client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return a cluster's settings as plain values, with secrets in clear: for a pipe, never for a log."""
+    """Return a cluster's settings as plain values, with secrets in plain text. Send them only through a pipe,
+    and never log them."""
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):
@@ -25,7 +26,7 @@ def access_of(cluster: KafkaCluster) -> ClusterAccess:
 def usable_access(cluster: KafkaCluster) -> ClusterAccess:
     """Return the access to a cluster, after checking its token file.
 
-    Raises ConfigError, and NotAuthorized for a token that cannot be read, before any connection.
+    Raises ConfigError, and NotAuthorized for an unreadable token file, both before any connection.
     """
     access = access_of(cluster)
     if access.sasl is not None and access.sasl.token is not None:

@@ -1,4 +1,4 @@
-"""Finds the first broker of a cluster that responds, without waiting for silent ones."""
+"""Finds the first broker of a cluster that responds, without waiting for brokers that do not."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ADVICE: Final = "check that a Kafka broker listens there, and whether the port 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
     """Return when a broker has responded on a new connection, which the cluster keeps.
 
-    Raises Unreachable if no address accepts a connection, TimedOut if none responds in time, and
-    NotAuthorized if a broker rejects our credentials.
+    Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
+    NotAuthorized if a broker rejects the credentials.
     """
     race = _Race(loop, cluster)
     timer = loop.call_later(seconds, lambda: race.give_up(seconds))
@@ -33,7 +33,7 @@ async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
 
 
 class _Race:
-    """Connection attempts in sequence; slow ones continue while the next ones start."""
+    """Connection attempts that start one after another; a slow attempt continues while the next starts."""
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
@@ -58,8 +58,8 @@ class _Race:
         opening.when_done(partial(self._ended, broker, opening))
 
     def give_up(self, seconds: float) -> None:
-        """Fail with a timeout that names the silent addresses."""
-        names = ", ".join("{}:{}".format(*self._cluster.addresses[one]) for one in self._silent)
+        """Fail with a TimedOut error that names the addresses that have not responded."""
+        names = ", ".join("{}:{}".format(*self._cluster.addresses[broker]) for broker in self._silent)
         reasons = [
             f"{names}: no response within {seconds:.0f} s",
             *(failure.message for failure in self._failures),

@@ -26,7 +26,8 @@ _LONGEST_WAIT: Final = 3600.0
 
 
 class LoopThread:
-    """Thread-safe. The thread is a daemon and starts with the first job."""
+    """An event loop on its own thread, which is a daemon thread and starts with the first job.
+    Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -50,10 +51,11 @@ class LoopThread:
         question: Callable[[Loop], Coroutine[Any, Any, _T]],
         while_waiting: Callable[[], None] | None = None,
     ) -> _T:
-        """Run a coroutine on the loop and return its result. `while_waiting`: called periodically until then.
+        """Run a coroutine on the loop and return its result. `while_waiting`: called periodically until the
+        coroutine has ended.
 
-        Raises its errors, and TimedOut if it takes longer than `seconds`; it then continues, and its result
-        is discarded.
+        Raises the errors of the coroutine, and TimedOut if it takes longer than `seconds`; then the coroutine
+        continues, and its result is discarded.
         """
         answer = Future[_T]()
         self.post(lambda loop: _settle(loop.spawn(question(loop)), answer))

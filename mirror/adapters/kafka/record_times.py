@@ -1,8 +1,9 @@
 """Finds the write time of a record by offset lookups by time, without reading records.
 
-A broker returns the first record at or after a given time. While that record is not beyond the position, a
-later time is tried, which converges on the newest timestamp up to the position. Retention depends on the same
-timestamp, as segments are only deleted from the start of a log: a recent record retains all that follow it.
+A broker returns the first record at or after a given time. While that record is not after the position, a
+later time is tried. This converges on the newest timestamp up to the position. Retention depends on the same
+timestamp: brokers delete segments only from the start of a log, so a recent record prevents the deletion of
+all records that follow it.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""More than thirty years; a record that appears older has no usable timestamp."""
+"""Maximum age of a record, more than thirty years. A record that seems to be older has no usable
+timestamp."""
 MOST_QUESTIONS: Final = 12
-"""Each lookup reduces the ratio of the possible ages to its square root; after 12, it is within 0.7 %."""
+"""Maximum number of lookups. Each lookup reduces the ratio of the largest to the smallest possible age to its
+square root; after 12 lookups, the two differ by less than 0.7 %."""
 
 
 class TimeSearch:
-    """Search for one record, by its offset. Pure.
+    """Search for the time of one record, by its offset. Pure.
 
-    `moment`: time of the next lookup, epoch ms. `found_ms`: newest timestamp found up to the record; None if
-    none was found yet.
+    `moment`: time of the next lookup (epoch ms). `found_ms`: newest timestamp found up to the record; None if
+    no timestamp was found yet.
     """
 
     def __init__(self, offset: int, now_ms: int) -> None:

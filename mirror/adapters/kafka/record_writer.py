@@ -1,4 +1,5 @@
-"""Writes records to one topic from a bounded queue; each is written within its time limit or dropped."""
+"""Writes records to one topic from a bounded queue. Each record is written within its time limit, or
+dropped."""
 
 from __future__ import annotations
 
@@ -26,21 +27,21 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
-"""Pause between attempts."""
+"""Time between two attempts to write."""
 _LOOK_AGAIN_SECONDS: Final = 300.0
 """Refresh interval of the partition count, which may have increased."""
 _BATCH_BYTES: Final = 512 * 1024
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 _RECORD_BYTES: Final = 200
-"""Overhead of a queued record, besides key and value."""
+"""Memory of a queued record in addition to its key and value."""
 
 
 @dataclass(frozen=True)
 class DeliveryCalls:
     """Callbacks, called on the loop's thread.
 
-    `delivered`: after all replicas have stored a batch. `dropped`: with the number of dropped records and
-    the reason.
+    `delivered`: called after all replicas have stored a batch. `dropped`: called with the number of dropped
+    records and the reason.
     """
 
     delivered: Callable[[], None]
@@ -104,7 +105,7 @@ class RecordWriter:
         loop.spawn(self._distribute(loop))
 
     async def _distribute(self, loop: Loop) -> None:
-        """Assign queued records to partitions until the queue is empty. At most one call runs at a time."""
+        """Assign queued records to partitions until the queue is empty. Only one call runs at a time."""
         entries: deque[_PendingRecord] = deque()
         while True:
             self._take(entries)
@@ -151,7 +152,7 @@ class RecordWriter:
             raise Unexpected(f"unexpected {type(error).__name__}: {error}") from error
 
     async def _write(self, loop: Loop, number: int) -> None:
-        """Write the records of one partition, batch by batch, until none remains."""
+        """Write the records of one partition, batch by batch, until no record remains."""
         entries = self._partitions[number]
         place = TopicPartition(self._topic, number)
         while entries and not self._is_closed:

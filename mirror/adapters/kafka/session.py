@@ -22,19 +22,20 @@ _REACH_SECONDS: Final = 5.0
 """Time in which a broker must respond on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
-"""Time that a call waits for another call's first connection attempt, and during which a failed attempt is
-not repeated; a healthy cluster responds much sooner."""
+"""Time for which a call waits for the first connection attempt of another call, and time after a failed
+attempt before the next. A healthy cluster responds much sooner."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""Responses are processed at once. Memory is per cluster, as a cluster that stalls within a response retains
-it."""
+"""Memory for the responses of one cluster, which are processed at once. It is separate for each cluster,
+because a cluster that stalls within a response retains the memory."""
 
 
 class ClusterSession:
-    """Session used on the loop only. It opens with a call and closes after a minute without calls.
+    """Session with one cluster, used only on the loop's thread. The session opens with the first call, and
+    closes after a minute without calls.
 
-    `access` is evaluated at every opening; `request_seconds`: see REQUEST_SECONDS.
+    `access` is evaluated each time it opens. `request_seconds`: see REQUEST_SECONDS.
     """
 
     def __init__(
@@ -61,13 +62,13 @@ class ClusterSession:
 
     @property
     def is_open(self) -> bool:
-        """True if there may be connections."""
+        """True if connections may be open."""
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
         """Run a call; retry until success, a permanent error, or the timeout of one request.
 
-        Raises the errors of the call; immediately if no broker is reachable.
+        Raises the errors of the call; if no broker is reachable, raises at once.
         """
         until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
         self._under_way += 1
@@ -90,7 +91,8 @@ class ClusterSession:
     async def reached(self, loop: Loop) -> Cluster:
         """Return the cluster, once a broker responds. Raises Unreachable, NotAuthorized.
 
-        While a cluster that did not respond is retried, other callers get its last failure: only one waits.
+        If the cluster did not respond before, only one caller waits for the next attempt; other callers get
+        the last error.
         """
         cluster, failure = self._opened(loop), self._failure
         if cluster.is_connected:
@@ -111,8 +113,8 @@ class ClusterSession:
     async def _follow(self, loop: Loop, reaching: Promise[None]) -> None:
         moment = loop.sleep(_MOMENT_SECONDS)
         either = Promise[None]()
-        for one in (reaching, moment):
-            one.when_done(lambda: either.resolve(None))
+        for promise in (reaching, moment):
+            promise.when_done(lambda: either.resolve(None))
         await either
         if not reaching.is_done:
             raise TimedOut(f"{self._name}: no response yet")

@@ -34,13 +34,14 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """A broker. `problem`: reason why it is unreachable; the other fields are then unknown."""
+    """Facts about a broker. `problem`: reason why the broker is unreachable; in this case, the other fields
+    are unknown."""
 
     broker: int
     address: str
     problem: str = ""
     release: str = ""
-    """Latest Kafka release whose requests it supports."""
+    """Latest Kafka release whose requests the broker supports."""
     folders: tuple[LogFolder, ...] | None = None
     """Log directories; None if the broker does not report them."""
     round_trip_seconds: float = 0.0
@@ -49,7 +50,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic. `rights` and `settings` are None if the broker does not report them."""
+    """Facts about a topic. `rights` and `settings` are None if the broker does not report them."""
 
     name: str
     error: int
@@ -63,7 +64,8 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """A cluster. `rights` and `quotas` are None if it does not report them; `why` contains the reasons."""
+    """Facts about a cluster. `rights` and `quotas` are None if the cluster does not report them; `why`
+    contains the reasons."""
 
     identity: str
     brokers: tuple[BrokerFacts, ...]
@@ -94,7 +96,7 @@ class ClusterSurvey:
         )
 
     def names(self) -> frozenset[str]:
-        """Return the topics that our user may see. Raises the errors of `look`."""
+        """Return the names of the topics that the user may see. Raises the errors of `look`."""
 
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
@@ -176,7 +178,7 @@ async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dic
             tuple(number for number, (leader, _) in enumerate(topic.leaders) if leader < 0),
             None
             if described is None or described.error
-            else {key: one.value for key, one in described.settings.items()},
+            else {key: setting.value for key, setting in described.settings.items()},
             problem,
         )
     return facts

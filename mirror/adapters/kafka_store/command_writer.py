@@ -81,6 +81,7 @@ class CommandWriter:
         self._queue = _Commands()
         self._identity: _ProducerState | None = None
         self._is_writing = False
+        self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
         """Write a command soon. The promise gets its result when the command is read back, or Unreachable if
@@ -90,10 +91,18 @@ class CommandWriter:
         promise = queue.results[queue.latest] = Promise[Result]()
         promise.is_awaited = True
         queue.waiting.append(_QueuedCommand(queue.latest, encode_command(command)))
+        self._rest.resolve(None)
         if not self._is_writing:
             self._is_writing = True
             self._cluster.loop.spawn(self._write_all())
         return promise
+
+    async def rest(self, seconds: float) -> None:
+        """Return after `seconds`, or as soon as a result is awaited."""
+        if not self._queue.results:
+            self._rest = rest = Promise[None]()
+            self._cluster.loop.call_later(seconds, lambda: rest.resolve(None))
+            await rest
 
     def applied(self, command: AppliedCommand) -> None:
         """Note a command that was read from the log."""

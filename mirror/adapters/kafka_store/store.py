@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 _ID_BYTES: Final = 8
 _STEPS: Final = 12
 """Checks of the session within a session timeout."""
+_TOGETHER_SECONDS: Final = 0.05
+"""Time in which changes of other instances gather: a fleet writes dozens of heartbeats a second, and reading
+each one alone would take several per cent of a core of every instance."""
 _PAUSE_SECONDS: Final = 0.25
 _LONG_PAUSE_SECONDS: Final = 5.0
 """Pause after an error that a retry does not correct."""
@@ -257,6 +260,8 @@ class KafkaStore:
             self._apply(followed, found)
             self._judge_session()
             self._snapshot_if_due(followed)
+            if found.records:
+                await followed.writer.rest(_TOGETHER_SECONDS)
 
     def _apply(self, followed: _Followed, found: ReadRecords) -> None:
         """Apply records, publish the state, and only then release the waiting callers. Raises NewerFormat."""

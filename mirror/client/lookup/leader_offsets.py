@@ -1,4 +1,4 @@
-"""ListOffsets requests to the leaders of partitions, one request to each."""
+"""ListOffsets requests: one request to each leader of the partitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Leaders(Protocol):
 async def ask_leaders(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, *, committed: bool
 ) -> list[int]:
-    """Send one request to every leader, concurrently; return the error codes worth a retry."""
+    """Send one request to every leader, concurrently; return the error codes for which a retry may help."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

@@ -24,12 +24,13 @@ _FIRST_STATUSES: Final = frozenset(
 
 
 class RouteCheck(Protocol):
-    """Checks a new datastream against the existing ones, and identifies clusters."""
+    """Checks a new datastream against existing datastreams, and identifies clusters."""
 
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may be this cluster: all except those known to be another cluster.
+        """Return the aliases that may denote this cluster: all aliases except those of clusters known to be
+        different.
 
         `identity`: its future id.
         """
@@ -87,7 +88,7 @@ class DefinitionChecks:
             for other in others:
                 if creation.has_key_of(other.creation):
                     raise reused(other.name)
-        members = [one for one in others if one.group == datastream.group]
+        members = [member for member in others if member.group == datastream.group]
         check_group(datastream, members)
         check_consumer_group(datastream, members)
         is_new = not (command.is_taken_over or command.is_restored)
@@ -120,11 +121,11 @@ class DefinitionChecks:
         before, new = command.before.datastream, command.after
         if before.status is DatastreamStatus.DELETING:
             raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
-        stored = [after.get(one.name, one) for one in there]
-        others = [one for one in stored if one.name != new.name]
+        stored = [after.get(member.name, member) for member in there]
+        others = [member for member in stored if member.name != new.name]
         if new.limits != before.limits:
             check_group(new, others)
-        members = [one for one in there if one.group == new.group and one.name != new.name]
+        members = [member for member in there if member.group == new.group and member.name != new.name]
         check_staying(before, new, [(member, after.get(member.name, member)) for member in members])
         self.admission.check(new, before, self.routes.same_as, principal)
         self._check_quotas(new, before, others)
@@ -140,7 +141,7 @@ class DefinitionChecks:
     ) -> None:
         """Raise InvalidRequest unless the principal has the rights at the clusters with these ids, and
         IllegalTransition if a datastream of another owner names the same address."""
-        addresses = {cluster: one for cluster, one in identities.items() if is_address(cluster)}
+        addresses = {cluster: identity for cluster, identity in identities.items() if is_address(cluster)}
 
         def same_as(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
             return self.routes.same_as(cluster, aliases, addresses[cluster])

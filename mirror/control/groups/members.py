@@ -34,8 +34,8 @@ class Groups:
     def members(self, group: GroupName) -> tuple[StoredDatastream, ...]:
         """Return the current members of a group that are not being deleted, by name.
 
-        Includes all writes that other instances have completed. Raises NotFound without members; DamagedState
-        if one is unreadable.
+        Includes all writes that other instances have completed. Raises NotFound if the group has no members,
+        DamagedState if a member is unreadable.
         """
         self.definitions.catch_up()
         found = []
@@ -43,8 +43,8 @@ class Groups:
             if datastream.group == group:
                 with contextlib.suppress(NotFound):  # deleted since its name was listed
                     found.append(self.definitions.get(datastream.name))
-        mine = [one for one in found if one.datastream.group == group]
-        left = tuple(one for one in mine if one.datastream.status is not DatastreamStatus.DELETING)
+        mine = [member for member in found if member.datastream.group == group]
+        left = tuple(member for member in mine if member.datastream.status is not DatastreamStatus.DELETING)
         if not left:
             raise NotFound(f"no datastreams in group {shown(group)}")
         return left
@@ -72,6 +72,11 @@ class Groups:
     def expected(self, command: ChangeGroup) -> tuple[tuple[StoredDatastream, Datastream], ...]:
         """Return every member with its definition after the command, for a dry run. Raises as `change`."""
         stored = self.members(command.group)
-        for one in stored:
-            self.caller.check(one.datastream.name, one.datastream, one.datastream, lambda: ())
+        for stored_definition in stored:
+            self.caller.check(
+                stored_definition.datastream.name,
+                stored_definition.datastream,
+                stored_definition.datastream,
+                lambda: (),
+            )
         return joint_outcome(stored, command, self.clock.now_ms())

@@ -16,14 +16,14 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
     Lanes are named by group and partition, so two sources in a group would share names.
     """
-    members = [one for one in others if one.group == datastream.group]
+    members = [member for member in others if member.group == datastream.group]
     for other in members:
         if _route(other) != _route(datastream):
             raise InvalidRequest(
                 f"datastreams of group {other.group} must copy like {other.name}: {_route(other)}",
                 advice=f"use the same clusters and topic names, or another {TASK_PREFIX}",
             )
-    if bounds := impossible_limits(one.limits for one in (datastream, *members)):
+    if bounds := impossible_limits(member.limits for member in (datastream, *members)):
         least, most = bounds
         raise InvalidRequest(
             f"datastreams of group {datastream.group} share tasks, but require at least {least}"

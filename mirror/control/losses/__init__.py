@@ -1,1 +1,1 @@
-"""Use cases for datastreams that ZooKeeper has lost. Read `lost_datastreams.py`."""
+"""Use cases for datastreams that the coordination store has lost. Read `lost_datastreams.py`."""

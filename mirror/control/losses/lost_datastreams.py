@@ -1,4 +1,4 @@
-"""Use cases for datastreams that ZooKeeper has lost: restore or forget them."""
+"""Use cases for datastreams that the coordination store has lost: restore or forget them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Use cases for one caller, who needs rights for every datastream.
+    """Use cases for one caller, who needs rights for the datastreams of every owner.
 
     `written`: returns the topics at a destination for which a group has stored progress.
     """
@@ -41,8 +41,10 @@ class LostDatastreams:
     def all(self) -> tuple[StoredDatastream, ...]:
         """Return the lost datastreams, sorted by name."""
         there = self.control.list()
-        names = {one.datastream.name for one in there.readable} | {one.name for one in there.damaged}
-        return tuple(one for one in self.store.all() if one.datastream.name not in names)
+        names = {stored.datastream.name for stored in there.readable} | {
+            damaged.name for damaged in there.damaged
+        }
+        return tuple(stored for stored in self.store.all() if stored.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
         """Return a lost datastream. Raises NotFound; AlreadyExists if its name has been used again."""

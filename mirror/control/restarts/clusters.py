@@ -59,17 +59,20 @@ class RestartClusters:
             for number in range(present[topic])
         ]
         found = self._ask(datastream.destination, lambda admin: admin.positions("", places))
-        return {place: one.end - one.first for place, one in found.items()}
+        return {place: bounds.end - bounds.first for place, bounds in found.items()}
 
     def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
-        """Return the ids of its clusters that differ from the bound ones; an unresponsive source is omitted.
+        """Return the ids of the datastream's clusters that differ from the bound ids. An unresponsive source
+        is omitted.
 
         Raises Unreachable.
         """
         found = {datastream.destination: self._identity(datastream.destination)}
         with suppress(Unreachable):
             found[datastream.source] = self._identity(datastream.source)
-        return {one: identity for one, identity in found.items() if identity != self._bound.get(one)}
+        return {
+            cluster: identity for cluster, identity in found.items() if identity != self._bound.get(cluster)
+        }
 
     def _identity(self, cluster: ClusterRef) -> str:
         identity = self._ask(cluster, lambda admin: admin.cluster_id())

@@ -1,5 +1,5 @@
 """Rebalances by monitors: the lease of the active monitor, past rebalances, and the switch of operators.
 
-All of this state is in one znode. A request for a rebalance and the check that the monitor still owns the
-lease are therefore one transaction. May import the stores. Read `state.py`, then `store.py`.
+One node contains the state of the monitors. A request for a rebalance and the check that the monitor still
+owns the lease are therefore one transaction. May import the stores. Read `state.py`, then `store.py`.
 """

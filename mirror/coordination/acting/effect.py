@@ -11,8 +11,9 @@ from mirror.model.identifiers import TaskName
 
 @dataclass(frozen=True, slots=True)
 class PlacementEffect:
-    """Effect of a plan. Rates are in bytes per second; None: unknown. `fullest_before` and `fullest_after`:
-    load of the fullest task; `overloaded_after`: number of tasks that stay above their limit."""
+    """Effect of a plan. Rates are in bytes per second; None: unknown. `fullest_before`, `fullest_after`: load
+    of the fullest task before and after. `overloaded_after`: number of tasks that still exceed their
+    limit."""
 
     partitions: int
     moved: float | None = None

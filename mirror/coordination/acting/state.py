@@ -1,8 +1,8 @@
 """Stored state of monitors, and its transitions. Pure.
 
-A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures this time with its own
-monotonic clock, so clocks of different machines are never compared. The lease of a monitor inside an instance
-also ends with the instance.
+A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures the age of the lease with its
+own monotonic clock, so clocks of different machines are never compared. The lease of a monitor inside an
+instance also ends with the instance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Maximum number of recorded rebalances of one day; the oldest are dropped first."""
+"""Maximum number of rebalances of a day that are recorded; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class ActingState:
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """Return the state with a further rebalance, without those older than a day."""
-        kept = [one for one in self.acts if act.time_ms - one.time_ms < KEPT_MS]
+        """Return the state with another rebalance, without rebalances older than a day."""
+        kept = [earlier for earlier in self.acts if act.time_ms - earlier.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
-        """Return the datastream of a rebalance that is among the pending `requests`; None if there is
-        none."""
+        """Return the datastream of a recorded rebalance that is still among the pending `requests`; None if
+        no rebalance is pending."""
         requested = {(request.group, request.requested_ms) for request in requests}
         return next((act.datastream for act in self.acts if (act.group, act.time_ms) in requested), None)
 

@@ -1,4 +1,4 @@
-"""Lease, switch and acts of monitors in ZooKeeper. Usable from any thread."""
+"""Lease, switch and acts of monitors in the coordination store. Usable from any thread."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ActingStore:
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
         """Return the datastream with a rebalance requested by a monitor that has no plan yet."""
-        waiting = [one for one in self._requests.waiting() if isinstance(one, RebalanceRequest)]
+        waiting = [request for request in self._requests.waiting() if isinstance(request, RebalanceRequest)]
         return state.waiting(waiting)
 
     def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
@@ -91,8 +91,8 @@ class ActingStore:
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
         """Request a rebalance for the monitor that owns the lease, and return the id of the request. Raises
-        IllegalTransition if the monitor does not own the lease, rebalances are switched off or another one is
-        pending; Unreachable."""
+        IllegalTransition if the monitor does not have the lease, if rebalances are switched off, or if
+        another rebalance is pending; Unreachable."""
         act = MonitorAct(name, request.group, request.requested_ms)
         for _ in range(_ATTEMPTS):
             state, version = self._read()
@@ -145,7 +145,7 @@ class ActingStore:
         raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """Return the state with its version; None if there is none yet. If the state is unreadable,
+        """Return the state and its version; None if no state is stored yet. If the state is unreadable,
         rebalances are forbidden until an operator allows them again."""
         try:
             node = self._nodes.read(znodes.ACTING)

@@ -1,7 +1,8 @@
 """Partitions that existed when a datastream was first planned.
 
-Only these partitions may start at their end. All records of later partitions were written after the
-datastream was created, so they are copied from their beginning. Pure.
+Only the first partitions may start at the end of their log. All records of partitions that are added later
+were written after the datastream was created, so these partitions are copied from the start of their log.
+Pure.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start position for its partition. `first`: recorded partitions; at the first
-    start None, or those of an earlier datastream with the same name."""
+    """Return the lane with the start position for its partition. `first`: the recorded partitions. At the
+    first start, this is None, or contains partitions of an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

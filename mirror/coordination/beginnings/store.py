@@ -1,4 +1,4 @@
-"""Records in ZooKeeper of the initial partitions of datastreams."""
+"""Records in the coordination store of the initial partitions of datastreams."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class FirstPartitionsStore:
         self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
 
     def of(self, datastream: Datastream) -> FirstPartitions | None:
-        """Return the record; None if there is none or none is needed. An unreadable record counts as empty,
-        because copying too much is better than skipping records."""
+        """Return the record; None if none is stored or needed. An unreadable record counts as empty, because
+        copying too much is better than skipping records."""
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
         """Record the partitions of a source before they are planned, unless recorded already. Raises
-        VersionConflict, and InvalidRequest if the record is too large for a znode."""
+        VersionConflict, and InvalidRequest if the record is too large for a node."""
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return
@@ -56,10 +56,10 @@ class FirstPartitionsStore:
         found = first_partitions(datastream, topics, known)
         if found == known:
             return
-        chunks = znodes.encode_chunks(asdict(found))
+        chunks = znodes.encode_chunks(asdict(found) | {"selection": found.selection.document})
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the list of partitions of {datastream.name} does not fit into a znode",
+                f"the list of partitions of {datastream.name} does not fit into a node",
                 advice="distribute its topics among several datastreams",
             )
         if version is None:

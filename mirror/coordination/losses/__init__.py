@@ -1,3 +1,3 @@
-"""Definitions that ZooKeeper has lost, until an operator restores or forgets them. May import `stores`. Read
+"""Definitions that the store has lost, until an operator restores or forgets them. May import `stores`. Read
 `store.py`; `stores/deletions/record.py` records deletions, which distinguish deleted definitions from lost
 ones."""

@@ -1,4 +1,4 @@
-"""Definitions that ZooKeeper has lost and an instance still knows."""
+"""Definitions that the coordination store has lost and an instance still knows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LostStore:
-    """Lost definitions in ZooKeeper, by name. Thread-safe; every instance may publish and remove."""
+    """Lost definitions in the store, by name. Thread-safe; every instance may publish and remove."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -38,7 +38,11 @@ class LostStore:
             self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
         )
         found = [_read(path, node) for path, node in present.items()]
-        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.datastream.name))
+        return tuple(
+            sorted(
+                (stored for stored in found if stored is not None), key=lambda stored: stored.datastream.name
+            )
+        )
 
     def get(self, name: DatastreamName) -> StoredDatastream:
         """Return one lost definition. Raises NotFound."""
@@ -55,8 +59,8 @@ class LostStore:
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
         """Store lost definitions that were not deleted; return False if another call is needed.
 
-        If two have the same name, the one created later is kept. A definition that another instance drops at
-        the same time is not stored.
+        If two definitions have the same name, the definition that was created later is kept. A definition
+        that another instance drops at the same time is not stored.
         """
         return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
 

@@ -58,9 +58,9 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation. `datastream`: name of the datastream, or of the group for plans. Times are epoch ms;
-    None: not finished, or not recorded. `plan_epoch`: epoch of the plan that fulfils a request; None if there
-    is none."""
+    """An operation. `datastream`: name of the datastream, or of the group for plans. Times are epoch ms; None
+    if not finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if no plan
+    does."""
 
     id: str
     kind: OperationKind

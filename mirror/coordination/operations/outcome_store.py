@@ -1,4 +1,4 @@
-"""Latest finished operations in ZooKeeper, kept for at most a day."""
+"""Latest finished operations in the coordination store, kept for at most a day."""
 
 from __future__ import annotations
 
@@ -67,13 +67,15 @@ class OutcomeStore:
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
         """Return stored outcomes, newest first. Damaged ones are omitted and logged."""
-        known = {node: one for node, one in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)}
+        known = {
+            node: outcome for node, outcome in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)
+        }
         dropped = set(_surplus(known))
-        kept = [one for node, one in reversed(known.items()) if node not in dropped]
-        return tuple(one for one in kept if not _is_old(one, now_ms))
+        kept = [outcome for node, outcome in reversed(known.items()) if node not in dropped]
+        return tuple(outcome for outcome in kept if not _is_old(outcome, now_ms))
 
     def trim(self, now_ms: int) -> None:
-        """Drop expired outcomes, and those beyond the limit of each group."""
+        """Drop expired outcomes and, in each group, the oldest outcomes above the limit."""
         known = self._folder.newest()
         nodes = [node for node in self._nodes.children(znodes.OPERATIONS) if _NODE.fullmatch(node)]
         old = [node for node in nodes if node in known and _is_old(known[node], now_ms)]
@@ -84,7 +86,7 @@ class OutcomeStore:
 
 
 def _surplus(known: Mapping[str, Operation]) -> Sequence[str]:
-    groups = {node: one.datastream for node, one in known.items()}
+    groups = {node: outcome.datastream for node, outcome in known.items()}
     return surplus(groups, lambda _: OUTCOMES_OF_GROUP, MOST_OUTCOMES)
 
 

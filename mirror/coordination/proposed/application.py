@@ -1,4 +1,4 @@
-"""Application of a reviewed plan: one step of the leader. Pure."""
+"""Applies a reviewed plan, as one step of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_
 
 def _is_in_force(proposal: Proposal, plan: Plan) -> bool:
     tasks = plan.by_task
-    is_placed = all(tasks.get(one.task) == one for one in proposal.placed)
+    is_placed = all(tasks.get(placement.task) == placement for placement in proposal.placed)
     is_newer = plan.epoch > proposal.epoch or not (proposal.placed or proposal.gone)
     return is_newer and is_placed and proposal.gone.isdisjoint(tasks)

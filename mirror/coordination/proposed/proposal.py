@@ -81,15 +81,15 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
     found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
     if wanted is None:
         found.append(f"the partitions of {group} are unknown at the moment")
-    here = {one.name for one in world.live if not one.is_leaving}
-    homes = {one.instance for one in proposal.placed if one.instance is not None}
+    here = {instance.name for instance in world.live if not instance.is_leaving}
+    homes = {placement.instance for placement in proposal.placed if placement.instance is not None}
     if missing := sorted(homes - here):
         found.append(f"no longer available for tasks: {', '.join(missing)}")
     if found:
         return found
-    tasks = {**world.plan.by_task, **{one.task: one for one in proposal.placed}}
-    left = [one for task, one in tasks.items() if task not in proposal.gone]
-    in_order = tuple(sorted(left, key=lambda one: (one.group, one.task)))
+    tasks = {**world.plan.by_task, **{placement.task: placement for placement in proposal.placed}}
+    left = [placement for task, placement in tasks.items() if task not in proposal.gone]
+    in_order = tuple(sorted(left, key=lambda placement: (placement.group, placement.task)))
     reason = cause_of(request)
     return replace(
         world.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
@@ -100,14 +100,16 @@ def answer_shown(proposal: Proposal) -> GroupPlan:
     """Return the planner's result as shown with the proposal: reasons for the tasks and for each move. Values
     in an unknown format are omitted."""
     reasons = {}
-    for one in _listed(proposal.shown.get("moves")):
+    for move in _listed(proposal.shown.get("moves")):
         with contextlib.suppress(InvalidRequest, LookupError, TypeError, AttributeError):
-            reasons[TopicPartition.parse(one["partition"])] = legible(one["reason"].strip())
+            reasons[TopicPartition.parse(move["partition"])] = legible(move["reason"].strip())
     return GroupPlan(
-        tasks={one.task: one.partitions for one in proposal.placed},
+        tasks={placement.task: placement.partitions for placement in proposal.placed},
         loads_bytes_per_second={},
         required_tasks=0,
-        reasons=tuple(legible(one) for one in _listed(proposal.shown.get("reasons")) if isinstance(one, str)),
+        reasons=tuple(
+            legible(reason) for reason in _listed(proposal.shown.get("reasons")) if isinstance(reason, str)
+        ),
         move_reasons=reasons,
     )
 
@@ -124,8 +126,13 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
         "definitions": proposal.definitions,
         "wanted": znodes.encode_partitions(proposal.wanted),
         "placed": [
-            [one.task, one.group, one.instance, znodes.encode_partitions(one.partitions)]
-            for one in proposal.placed
+            [
+                placement.task,
+                placement.group,
+                placement.instance,
+                znodes.encode_partitions(placement.partitions),
+            ]
+            for placement in proposal.placed
         ],
         "gone": sorted(proposal.gone),
         "expires_ms": proposal.expires_ms,
@@ -144,8 +151,8 @@ def from_stored(document: Mapping[str, Any]) -> Proposal:
         Epoch(bounds.integer("the epoch", bounds.field(document, "epoch"), 0, 2**53)),
         _name("the definitions", bounds.field(document, "definitions")),
         _partitions(bounds.field(document, "wanted")),
-        tuple(_placement(*_four(one)) for one in placed),
-        frozenset(TaskName(_name("a task", one)) for one in removed),
+        tuple(_placement(*_four(entry)) for entry in placed),
+        frozenset(TaskName(_name("a task", name)) for name in removed),
         bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
         bounds.mapping("the presentation", bounds.field(document, "shown")),
         None if asked_by is None else _name("the applying user", asked_by),
@@ -160,8 +167,8 @@ def _placement(task: object, group: object, instance: object, ranges: object) ->
 
 def _partitions(value: object) -> frozenset[TopicPartition]:
     ranges = bounds.mapping("partitions", value)
-    for topic, one in ranges.items():
-        bounds.text(f"partitions of {topic}", one, znodes.LARGEST_DOCUMENT)
+    for topic, numbers in ranges.items():
+        bounds.text(f"partitions of {topic}", numbers, znodes.LARGEST_DOCUMENT)
     return znodes.decode_partitions(ranges)
 
 

@@ -1,4 +1,4 @@
-"""Proposed plans in ZooKeeper; any instance can show and apply them."""
+"""Proposed plans in the coordination store; any instance can show and apply them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NODE: Final = re.compile("p-[0-9]{10}")
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal, its id, and the znode version at which it was read."""
+    """A proposal, its id, and the node version at which it was read."""
 
     identity: str
     proposal: Proposal
@@ -41,7 +41,7 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Store a proposal and return its id. Raises InvalidRequest if it does not fit into a znode."""
+        """Store a proposal and return its id. Raises InvalidRequest if it does not fit into a node."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)
@@ -65,7 +65,7 @@ class ProposalStore:
                 identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
             )
         except (InvalidRequest, ValueError) as error:
-            raise DamagedState(f"znode {path} does not contain a plan: {damage_of(error)}") from error
+            raise DamagedState(f"node {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
         """Queue a request to apply a proposal, which is possible only once, and return the request. Raises

@@ -17,19 +17,23 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
     """Return the conflict of each datastream with an older datastream of its group, and the setting that
     applies. `datastreams`: oldest first."""
     groups: dict[GroupName, list[Datastream]] = {}
-    for one in datastreams:
-        groups.setdefault(one.group, []).append(one)
+    for datastream in datastreams:
+        groups.setdefault(datastream.group, []).append(datastream)
     found = {}
     for members in groups.values():
-        for number, one in enumerate(members):
-            problems = [*_limits(one, members[:number], members), *_consumer_group(one, members[:number])]
+        for number, member in enumerate(members):
+            problems = [
+                *_limits(member, members[:number], members),
+                *_consumer_group(member, members[:number]),
+            ]
             if problems:
-                found[one.name] = "; ".join(problems)
+                found[member.name] = "; ".join(problems)
     return found
 
 
 def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
-    """Return the `group.id` of the mate if both have one and they differ; else an empty string."""
+    """Return the `group.id` of the other datastream if both set one and the two differ; otherwise an empty
+    string."""
     mine, theirs = datastream.metadata.get(GROUP_ID), other.metadata.get(GROUP_ID)
     return theirs if mine and theirs and mine != theirs else ""
 
@@ -37,8 +41,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield the conflict of limits. Each single datastream is valid, but the minimum of one can exceed the
-    maximum of another."""
+    """Yield the conflict of limits. Each datastream by itself is valid, but the minimum of one datastream can
+    exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

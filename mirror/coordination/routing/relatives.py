@@ -2,8 +2,8 @@
 
 Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with other
 stems can neither return through the new datastream nor be written by it twice, so they need not be checked.
-This holds only if every destination name is `*` or a prefix, and no prefix starts with another prefix. Then
-every name has exactly one stem.
+Stems are unique only if every destination name is `*` or a prefix, and no prefix starts with another prefix.
+Then every name has exactly one stem.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
     if prefixes is None or forms is None:
         return names
     forward = {form + name: name for form in forms for name in names}
-    stems = {_stem(forward[one], prefixes) for one in selection.choose(forward)}
+    stems = {_stem(forward[topic], prefixes) for topic in selection.choose(forward)}
     behind = {shorter: name for name in names for shorter in _stripped(name, prefixes)}
-    stems |= {_stem(one, prefixes) for one in selection.choose(behind)}
+    stems |= {_stem(topic, prefixes) for topic in selection.choose(behind)}
     endings = tuple(stems) if len(stems) <= _MOST_STEMS else ""
-    return [one for one in names if one.endswith(endings) and _stem(one, prefixes) in stems]
+    return [name for name in names if name.endswith(endings) and _stem(name, prefixes) in stems]
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:

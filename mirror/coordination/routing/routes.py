@@ -61,7 +61,7 @@ class Route:
 class _TopicNode:
     """State of one topic name on all clusters. `origins`: for each cluster, the clusters that its records may
     come from, with the datastream that copies them. `reasons`: reasons of datastreams that must not copy the
-    topic. `taken`: routes that copy it."""
+    topic. `taken`: routes that copy the topic name."""
 
     origins: dict[str, dict[str, DatastreamName]] = field(default_factory=dict)
     reasons: dict[DatastreamName, str] = field(default_factory=dict)
@@ -128,7 +128,8 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Allow a route to copy the name, unless records would return through this route or an older one."""
+        """Allow a route to copy the name, unless records would return through this route or through an older
+        route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -160,15 +161,15 @@ def _returning(route: Route, through: DatastreamName) -> str:
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
     """Return the origins, extended by a route that keeps the name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
-    keeping = [one for one in (*place.taken, route) if one.datastream.naming.is_identity]
+    keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
     while is_changing:
         is_changing = False
-        for one in keeping:
-            known = origins.setdefault(one.destination, {})
-            for cluster in (one.source, *origins.get(one.source, ())):
+        for kept_route in keeping:
+            known = origins.setdefault(kept_route.destination, {})
+            for cluster in (kept_route.source, *origins.get(kept_route.source, ())):
                 if cluster not in known:
-                    known[cluster] = one.datastream.name
+                    known[cluster] = kept_route.datastream.name
                     is_changing = True
     return origins
 
@@ -203,7 +204,7 @@ class RouteVerdict:
 
     def reasons(self, name: DatastreamName) -> Reasons:
         """Return, by topic, why a datastream does not copy everything that it selects."""
-        waits = {topic: one.reason for topic, one in self.waiting.get(name, {}).items()}
+        waits = {topic: wait.reason for topic, wait in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
 
@@ -213,9 +214,13 @@ class RouteJudge:
     def __init__(self, routes: Sequence[Route], reserved: Collection[str]) -> None:
         self._reserved = reserved
         older_first = sorted(routes, key=lambda route: route.age)
-        self._refused = {one.datastream.name: _ONTO_ITSELF for one in older_first if one.copies_onto_itself}
-        self._refused |= _strangers([one for one in older_first if one.datastream.name not in self._refused])
-        self._good = [one for one in older_first if one.datastream.name not in self._refused]
+        self._refused = {
+            route.datastream.name: _ONTO_ITSELF for route in older_first if route.copies_onto_itself
+        }
+        self._refused |= _strangers(
+            [route for route in older_first if route.datastream.name not in self._refused]
+        )
+        self._good = [route for route in older_first if route.datastream.name not in self._refused]
         self._returns = ReturningTopics(self._good)
 
     def verdict(
@@ -267,7 +272,7 @@ class RouteJudge:
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
     """Return the datastreams whose records can get from their destination back to their source. Only these
-    can form a loop."""
+    routes can form a loop."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 

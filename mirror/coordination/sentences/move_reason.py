@@ -51,8 +51,8 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
     """Return why the instance of a task changes."""
-    here = {one.name for one in live}
-    leaving = {one.name for one in live if one.is_leaving}
+    here = {instance.name for instance in live}
+    leaving = {instance.name for instance in live if instance.is_leaving}
     if move.to_instance is None:
         return "no instance can run its task"
     if move.from_instance is None:

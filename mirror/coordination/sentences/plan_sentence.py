@@ -19,8 +19,8 @@ _NAMES_SHOWN: Final = 5
 class PlanChange:
     """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
     planned. `answered`: fulfilled requests. `is_recovered`: the change replaces an unreadable plan.
-    `is_exclusion_new`: the topics that datastreams leave to others changed. `is_due`: groups were planned
-    because it was their turn. `is_limited`: current tasks exceed their limits."""
+    `is_exclusion_new`: whether the topics that datastreams must leave to others have changed. `is_due`:
+    groups were planned because it was their turn. `is_limited`: current tasks exceed their limits."""
 
     before: Plan
     tasks: Sequence[TaskPlacement]
@@ -57,8 +57,8 @@ def changed(change: PlanChange) -> str:
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
     """Return a phrase about each kind of instances: those that left, are leaving, or returned."""
     causes = []
-    owners, here = {name for name in before.by_instance if name}, {one.name for one in live}
-    leaving = {one.name for one in live if one.is_leaving}
+    owners, here = {name for name in before.by_instance if name}, {instance.name for instance in live}
+    leaving = {instance.name for instance in live if instance.is_leaving}
     if departed := sorted(owners - here):
         causes.append(f"{', '.join(departed)} left")
     if going := sorted(owners & leaving):
@@ -71,7 +71,7 @@ def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
 def _causes(change: PlanChange, added: int, removed: int) -> list[str]:
     causes = ["the commit marker was damaged"] if change.is_recovered else []
     causes += instance_causes(change.before, change.live)
-    causes.extend(cause_of(one) for one in change.answered[:_NAMES_SHOWN])
+    causes.extend(cause_of(answer) for answer in change.answered[:_NAMES_SHOWN])
     if len(change.answered) > _NAMES_SHOWN:
         causes.append(counted(len(change.answered) - _NAMES_SHOWN, "further request"))
     if added or removed:

@@ -16,7 +16,7 @@ _NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """A task that the plan adds, or else removes."""
+    """A task that the plan adds or removes."""
 
     group: GroupName
     task: TaskName
@@ -40,8 +40,8 @@ def task_changes(
         for group in sorted(before.by_group.keys() | after.keys())
         for change in _GroupChange(
             group,
-            {one.task: one for one in before.of_group(group)},
-            {one.task: one for one in after.get(group, ())},
+            {placement.task: placement for placement in before.of_group(group)},
+            {placement.task: placement for placement in after.get(group, ())},
             group_plans.get(group),
             [request for request in requests if request.group == group],
         ).tasks()
@@ -57,7 +57,7 @@ class _GroupChange:
     requests: Sequence[MoveRequest]
 
     def tasks(self) -> Iterator[TaskChange]:
-        """Yield the added tasks, then the removed ones."""
+        """Yield the added tasks, then the removed tasks."""
         for task in sorted(self.after.keys() - self.before.keys()):
             yield TaskChange(self.group, task, is_added=True, reason=self._of_added(self.after[task]))
         for task in sorted(self.before.keys() - self.after.keys()):
@@ -89,7 +89,7 @@ class _GroupChange:
 
     @cached_property
     def _placed(self) -> frozenset[object]:
-        return frozenset[object]().union(*(one.partitions for one in self.after.values()))
+        return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
         """Return the cause of a request that moved all partitions of the task; empty without one."""

@@ -47,15 +47,13 @@ def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, A
     """
     if offset < log.next_offset:
         return log, None
-    log = replace(log, next_offset=offset + 1)
     try:
         part = parse_part(record)
     except CorruptData:
-        return replace(log, foreign=log.foreign + 1), None
+        return replace(log, next_offset=offset + 1, foreign=log.foreign + 1), None
     unfinished, encoded = add_part(log.unfinished, part, offset)
-    log = replace(log, unfinished=unfinished)
     if encoded is None:
-        return log, None
+        return replace(log, next_offset=offset + 1, unfinished=unfinished), None
     try:
         command = decode_command(encoded)
     except CorruptData as error:
@@ -65,5 +63,5 @@ def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, A
         ) from error
     state, result = apply(log.state, command)
     snapshot = command if isinstance(command, SnapshotNote) else log.snapshot
-    log = replace(log, state=state, snapshot=snapshot)
+    log = LogState(state, unfinished, offset + 1, log.foreign, snapshot)
     return log, AppliedCommand(part.writer, part.number, command, result)

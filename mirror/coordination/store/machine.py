@@ -61,7 +61,7 @@ class State:
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
     """Apply a command. A refused command changes only the stored results of its session."""
-    following = replace(state, applied=state.applied + 1)
+    following = State(state.root, state.sessions, state.applied + 1)
     match command:
         case OpenSession(session, timeout_ms):
             sessions = {session: SessionRecord(timeout_ms=timeout_ms), **state.sessions}
@@ -85,7 +85,7 @@ def _heartbeat(state: State, session: str, number: int) -> tuple[State, Result]:
     if record is None:
         return state, _refused(RefusalKind.NO_SESSION)
     record = replace(record, heartbeat=max(record.heartbeat, number))
-    return replace(state, sessions={**state.sessions, session: record}), Result()
+    return State(state.root, {**state.sessions, session: record}, state.applied), Result()
 
 
 def _end(state: State, session: str, heartbeat: int | None) -> tuple[State, Result]:
@@ -99,7 +99,7 @@ def _end(state: State, session: str, heartbeat: int | None) -> tuple[State, Resu
         transaction.remove(path)
     sessions = {name: one for name, one in transaction.sessions.items() if name != session}
     result = Result(changes=transaction.changes())
-    return replace(state, root=transaction.draft.root, sessions=sessions), result
+    return State(transaction.draft.root, sessions, state.applied), result
 
 
 def _change(state: State, command: Change) -> tuple[State, Result]:
@@ -111,16 +111,17 @@ def _change(state: State, command: Change) -> tuple[State, Result]:
     if command.request <= record.forgotten:
         return state, _refused(RefusalKind.FORGOTTEN)
     transaction = _Transaction(state, command.session)
+    root, sessions = state.root, state.sessions
     try:
         answers = tuple(transaction.perform(operation) for operation in command.operations)
     except _Impossible as error:
         result = Result(refusal=error.refusal)
     else:
         result = Result(answers, changes=transaction.changes())
-        state = replace(state, root=transaction.draft.root, sessions=transaction.sessions)
-    repeated = replace(result, changes=Changes())
-    record = _remembering(state.sessions[command.session], command.request, repeated)
-    return replace(state, sessions={**state.sessions, command.session: record}), result
+        root, sessions = transaction.draft.root, transaction.sessions
+    repeated = Result(result.answers, result.refusal)
+    record = _remembering(sessions[command.session], command.request, repeated)
+    return State(root, {**sessions, command.session: record}, state.applied), result
 
 
 def _remembering(record: SessionRecord, request: int, result: Result) -> SessionRecord:
@@ -128,7 +129,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
     if len(results) > REMEMBERED:
         forgotten = min(results)
         del results[forgotten]
-    return replace(record, results=results, forgotten=forgotten)
+    return SessionRecord(record.heartbeat, record.ephemerals, forgotten, results, record.timeout_ms)
 
 
 class _Impossible(Exception):
@@ -167,8 +168,8 @@ class _Transaction:
             case EphemeralNode(path, data, is_sequential):
                 return self._create(path, data, self._session, is_sequential=is_sequential)
             case NodeDeletion(path):
-                self._existing(path)
-                self.remove(path)
+                if not self.remove(path):
+                    raise _Impossible(RefusalKind.NOT_FOUND, path)
             case Removal(path, version):
                 self.remove(path, version)
             case TreeRemoval(path):
@@ -194,9 +195,11 @@ class _Transaction:
         parent, made = self.draft.root, ""
         for step in above:
             made += f"/{step}"
-            if step not in parent.children:
-                self._add(parent, made, TreeNode())
-            parent = self._existing(made)
+            below = self.draft.child(parent, step)
+            if below is None:
+                below = TreeNode()
+                self._add(parent, made, below)
+            parent = below
         if is_sequential:
             while f"{name}{parent.next_number:010}" in parent.children:
                 parent.next_number += 1  # a node of that name was created without a number
@@ -215,17 +218,19 @@ class _Transaction:
             self.sessions[node.owner] = replace(record, ephemerals=record.ephemerals | {path})
         self._note_member(path)
 
-    def remove(self, path: str, version: int | None = None) -> None:
-        """Delete a node without children, unless it is missing. Raises _Impossible."""
-        node = self.draft.edit(names_of(path))
-        if node is None:
-            return
+    def remove(self, path: str, version: int | None = None) -> bool:
+        """Delete a node without children. Return False if it is missing. Raises _Impossible."""
+        *above, name = names_of(path)
+        parent = self.draft.edit(above)
+        node = parent.children.get(name) if parent is not None else None
+        if parent is None or node is None:
+            return False
         if node.children or version not in {None, node.version}:
             raise _Impossible(RefusalKind.CONFLICT, path)
-        parent = self._existing(parent_of(path))
-        del parent.children[path.rpartition("/")[2]]
+        del parent.children[name]
         self._disown(path, node)
         self._note_member(path)
+        return True
 
     def _remove_tree(self, path: str) -> None:
         node = self.draft.edit(names_of(path))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+_INVALID: Final = re.compile(r"/\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]")
+"""A name that is empty, `.` or `..`, and characters that no path may have."""
 
 
 @dataclass(slots=True)
@@ -27,13 +32,7 @@ def names_of(path: str) -> list[str]:
 
 def is_valid(path: str) -> bool:
     """Return whether ZooKeeper allows this path for a node other than the root."""
-    if not path.startswith("/") or "\0" in path:
-        return False
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return all(name not in {"", ".", ".."} for name in path[1:].split("/"))
+    return path.startswith("/") and _INVALID.search(path) is None
 
 
 def parent_of(path: str) -> str:
@@ -71,14 +70,18 @@ class Draft:
 
     def edit(self, names: Sequence[str]) -> TreeNode | None:
         """Return a node for modification, None if it is missing."""
-        node = self.root
+        node: TreeNode | None = self.root
         for name in names:
-            below = node.children.get(name)
-            if below is None:
+            if node is None:
                 return None
-            if id(below) not in self._owned:
-                below = node.children[name] = self._copy(below)
-            node = below
+            node = self.child(node, name)
+        return node
+
+    def child(self, parent: TreeNode, name: str) -> TreeNode | None:
+        """Return a child of a node from `edit` for modification, None if it is missing."""
+        node = parent.children.get(name)
+        if node is not None and id(node) not in self._owned:
+            node = parent.children[name] = self._copy(node)
         return node
 
     def add(self, parent: TreeNode, name: str, node: TreeNode) -> None:

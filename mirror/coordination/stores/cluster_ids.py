@@ -14,7 +14,7 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Ids in ZooKeeper. Thread-safe; every instance may write the id that a cluster reports."""
+    """Ids in the coordination store. Thread-safe; every instance may write the id that a cluster reports."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes

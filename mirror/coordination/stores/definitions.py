@@ -1,4 +1,4 @@
-"""Storage of datastream definitions in ZooKeeper."""
+"""Storage of datastream definitions in the coordination store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class StoredDatastream:
-    """A definition and the znode version at which it was read."""
+    """A definition and the node version at which it was read."""
 
     datastream: Datastream
     version: int
@@ -51,7 +51,7 @@ class DamagedDefinition:
         """Return the error for a caller that requires the definition itself."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
-            advice="delete the datastream, or restore its znode",
+            advice="delete the datastream, or restore its node",
         )
 
 
@@ -76,7 +76,7 @@ class Definitions:
 
 
 class DefinitionStore:
-    """Definitions in ZooKeeper; they survive all instances."""
+    """Definitions in the coordination store; they survive all instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -140,7 +140,7 @@ class DefinitionStore:
         """Store a new definition and return it. The key of its `creation` is recorded too: a key belongs to
         one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
         KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does not fit into a
-        znode."""
+        node."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
@@ -180,7 +180,7 @@ class DefinitionStore:
     ) -> StoredDatastream:
         """Compare and set; return the new definition. `entries`: further changes of the same transaction.
         Raises VersionConflict, NotFound, errors of the entries, and InvalidRequest if the definition does not
-        fit into a znode."""
+        fit into a node."""
         write = replacement(stored, datastream)
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))
@@ -203,7 +203,7 @@ class DefinitionStore:
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition, whatever its znode contains, and record its deletion. `entries`: outcome,
+        """Remove a definition, whatever its node contains, and record its deletion. `entries`: outcome,
         stored once even on concurrent removals. `now_ms`: used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
         for path in others:
@@ -234,7 +234,7 @@ class DefinitionStore:
 
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
-    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a znode."""
+    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
     return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
 
 
@@ -360,7 +360,7 @@ def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | Da
 
 def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
     if path != _path(name):
-        raise InvalidRequest("the znode name is not a valid datastream name")
+        raise InvalidRequest("the node name is not a valid datastream name")
     datastream = _parsed(node.data, path)
     if datastream.name != name:
         raise InvalidRequest(f"its name is {bounds.shown(datastream.name)}")
@@ -378,7 +378,7 @@ def _path(name: str) -> str:
 
 
 def _paths(name: str) -> tuple[str, ...]:
-    """Return the possible paths of a definition: its own znode, or a manually created one."""
+    """Return the possible paths of a definition: its own node, or a manually created one."""
     own = _path(name)
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()

@@ -1,4 +1,4 @@
-"""Log of changes with their reasons: latest events in ZooKeeper, for installations without Pinot."""
+"""Log of changes with their reasons: latest events in the store, for installations without Pinot."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOVES_SHOWN: Final = 500
 """Maximum number of moves of one plan that are reported individually. The event of the plan has the total."""
 
 _READ_AT_ONCE: Final = 100
-"""Number of publications per read. Reading them one by one would take minutes on a slow ZooKeeper."""
+"""Number of publications per read. Reading them one by one would take minutes on a slow store."""
 _MOST_READ: Final = 100_000
 """Limit of events of one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
@@ -59,14 +59,14 @@ class EventLog:
         )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, shortened to the size of a znode, and drop old ones."""
+        """Add a publication, shortened to the size of a node, and drop old ones."""
         entry = self.entry(events)
         path = self._nodes.create(entry.path, entry.data, sequential=True)
         self._groups.note(path.rpartition("/")[2], _group_of(events))
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
-        """Return a publication, shortened to the size of a znode, for the transaction of the change it
+        """Return a publication, shortened to the size of a node, for the transaction of the change it
         reports."""
         chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
@@ -152,7 +152,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
         entries = bounds.sequence("events", stored, _MOST_READ)
         return [_read_event(bounds.mapping("an event", entry)) for entry in entries]
     except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:
-        no_instance, nothing = InstanceName(""), f"cannot read znode {path}: {damage_of(error)}"
+        no_instance, nothing = InstanceName(""), f"cannot read node {path}: {damage_of(error)}"
         return [
             _sentence_event(
                 0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, no_instance, "", nothing

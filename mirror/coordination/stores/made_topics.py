@@ -9,12 +9,13 @@ the permission again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.nodes import NewNode, NodeChange, NodeWrite
 from mirror.ports import NodeStore
 
 Made = Mapping[ClusterRef, frozenset[str]]
@@ -22,7 +23,7 @@ Made = Mapping[ClusterRef, frozenset[str]]
 
 
 class MadeTopics:
-    """Records in ZooKeeper, one for each group, below `parent`. Thread-safe."""
+    """Records in the coordination store, one for each group, below `parent`. Thread-safe."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.MADE) -> None:
         self._nodes = nodes
@@ -34,26 +35,36 @@ class MadeTopics:
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
         """Add topics to the record, creating it even without topics. Raises VersionConflict, and
-        InvalidRequest if it is too large for a znode."""
+        InvalidRequest if it is too large for a node."""
+        self.apply(self.addition(group, cluster, topics))
+
+    def apply(self, changes: Sequence[NodeChange]) -> None:
+        """Apply additions to one or several records together. Raises VersionConflict."""
+        try:
+            if changes:
+                self._nodes.change_together(changes)
+        except AlreadyExists as error:
+            raise VersionConflict(f"{changes[0].path} was written concurrently; retry") from error
+
+    def addition(
+        self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]
+    ) -> tuple[NodeChange, ...]:
+        """Return the change that `add` makes, if any. Raises InvalidRequest."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)
         if made is not None and known == made:
-            return
+            return ()
         chunks = znodes.encode_chunks({name: sorted(names) for name, names in sorted(known.items())})
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the list of topics of {group} does not fit into a znode",
+                f"the list of topics of {group} does not fit into a node",
                 advice="distribute its topics among several datastreams",
             )
         path = znodes.short_child(self._parent, group)
-        if version is not None:
-            self._nodes.write(path, chunks[0], version)
-            return
-        try:
-            self._nodes.create(path, chunks[0])
-        except AlreadyExists as error:
-            raise VersionConflict(f"{path} was written concurrently; retry") from error
+        if version is None:
+            return (NewNode(path, chunks[0]),)
+        return (NodeWrite(path, chunks[0], version),)
 
     def forget(self, group: GroupName) -> None:
         """Delete the record of the group."""
@@ -70,6 +81,4 @@ class MadeTopics:
             document = znodes.decode_chunks([node.data], path)
             return {ClusterRef(name): frozenset(names) for name, names in document.items()}, node.version
         except (TypeError, ValueError, zlib.error) as error:
-            raise CorruptData(
-                f"znode {path} does not contain a list of topics", advice="delete it"
-            ) from error
+            raise CorruptData(f"node {path} does not contain a list of topics", advice="delete it") from error

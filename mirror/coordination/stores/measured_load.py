@@ -1,4 +1,4 @@
-"""Rates and backlog measured by the instances, shared through ZooKeeper: the load provider `self`."""
+"""Rates and backlog measured by the instances, shared through the store: the load provider `self`."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, 
 
 
 class Membership:
-    """Live instances and their holdings in ZooKeeper. The node of an instance never changes, so it is read
+    """Live instances and their holdings in the store. The node of an instance never changes, so it is read
     only once."""
 
     def __init__(self, nodes: NodeStore) -> None:
@@ -98,7 +98,7 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Discard cached instances, because ZooKeeper may have lost its data, and sequences may have started
+        """Discard cached instances, because the store may have lost its data, and sequences may have started
         at 0 again."""
         self._known = {}
 
@@ -107,7 +107,7 @@ class Membership:
         if the node is missing although the session may be alive: an operator may have deleted it, and another
         instance may now have its sequence."""
         path = f"{znodes.LIVE}/{_node(instance.sequence)}"
-        lost = SessionLost(f"the znode of instance {instance.name} was deleted")
+        lost = SessionLost(f"the node of instance {instance.name} was deleted")
         try:
             node = self._nodes.read(path, watch)
         except NotFound as error:

@@ -1,4 +1,4 @@
-"""Plans in ZooKeeper: published atomically, and only changes are written and read.
+"""Plans in the coordination store: published atomically, and only changes are written and read.
 
 Each document contains the tasks that one instance runs of one group. The commit marker names every document
 of its epoch, so an instance reads only the marker and its own documents. A publication writes the documents
@@ -38,6 +38,7 @@ from mirror.errors import (
 )
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.nodes import NodeDeletion
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
@@ -265,9 +266,9 @@ class PlanStore:
         return self._nodes.write(znodes.PLAN, marker, node.version)
 
     def _clean_replaced(self, before: Mapping[Part, str], after: Mapping[Part, str]) -> None:
-        for part, name in before.items():
-            if after.get(part) != name:
-                self._delete_document(f"{znodes.child(znodes.PLAN, part[0])}/{name}")
+        stale = [_document_paths(part, name) for part, name in before.items() if after.get(part) != name]
+        changes = {path: [NodeDeletion(one) for one in (*further, path)] for path, *further in stale}
+        znodes.change_each(self._nodes, changes, lambda _: None, self._delete_document)
         for group in {group for group, _ in before} - {group for group, _ in after}:
             self._delete_empty(znodes.child(znodes.PLAN, group))
 
@@ -440,7 +441,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     if len(chunks) > 1:
         raise PlanRejected(
             f"a plan of {counted(len(by_group), 'group')} in {counted(len(documents), 'part')} "
-            "is too large for one znode",
+            "is too large for one node",
             advice="let datastreams share tasks (system.taskPrefix), or run fewer, larger instances",
         )
     return chunks[0]

@@ -44,7 +44,7 @@ class Problem:
 
 
 class ProblemStore:
-    """Problems in ZooKeeper, by datastream. Only the leader writes, because only it sees all datastreams."""
+    """Problems in the store, by datastream. Only the leader writes, because only it sees all datastreams."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -118,7 +118,7 @@ def _read_problem(path: str, data: bytes) -> Problem:
         sets_aside, is_told = (document.get(name) is not False for name in ("sets_aside", "is_told"))
         return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside, is_told)
     except (CorruptData, KeyError, TypeError, ValueError) as error:
-        return Problem(f"znode {path} is unreadable ({type(error).__name__})", 0)
+        return Problem(f"node {path} is unreadable ({type(error).__name__})", 0)
 
 
 class TroubleStore:

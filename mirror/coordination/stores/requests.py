@@ -1,4 +1,4 @@
-"""Queue in ZooKeeper of requests from users and the monitor to the leader."""
+"""Queue in the coordination store of requests from users and the monitor to the leader."""
 
 from __future__ import annotations
 

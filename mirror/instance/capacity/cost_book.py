@@ -50,7 +50,7 @@ class CostBook:
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
 
     def trim(self, now_ms: int) -> None:
-        """Drop sums older than a day, and sums in the future, which a wrong clock caused."""
+        """Drop sums older than a day, and sums with times in the future, which a wrong clock has caused."""
         last = now_ms // HOUR_MS
         for group, hours in list(self._hours.items()):
             kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
@@ -66,19 +66,19 @@ def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}
     by_group: dict[GroupName, list[TaskSums]] = {}
-    for one in rates.sums:
-        by_group.setdefault(one.group, []).append(one)
+    for total in rates.sums:
+        by_group.setdefault(total.group, []).append(total)
     totals = {group: _totals(some) for group, some in by_group.items()}
     seconds = sum(total["cpu_ms"] for total in totals.values()) / 1000 / busy
     if not _SHORTEST_SECONDS <= seconds < math.inf:
         return {}
-    if any(one.seconds > _MOST_THROTTLED * seconds for one in rates.throttled):
+    if any(throttled.seconds > _MOST_THROTTLED * seconds for throttled in rates.throttled):
         return {}
-    return {group: _cost(one, seconds) for group, one in totals.items() if _has_values(one)}
+    return {group: _cost(total, seconds) for group, total in totals.items() if _has_values(total)}
 
 
 def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
-    rows = [one.by_name() for one in some]
+    rows = [sums.by_name() for sums in some]
     return {name: sum(row[name] for row in rows) for name in rows[0]}
 
 

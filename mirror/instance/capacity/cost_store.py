@@ -1,4 +1,4 @@
-"""Cost of copying on every instance, stored in ZooKeeper for the leader's plans and for restarts."""
+"""Cost of copying on every instance, stored in the store for the leader's plans and for restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
-"""Maximum number of groups per instance; the most expensive ones are stored."""
+"""Maximum number of groups per instance; only the most expensive groups are stored."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
 """Number of sums that earlier versions do not write; missing sums count as zero."""
@@ -33,7 +33,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Costs by instance; each instance writes its own."""
+    """Costs by instance; each instance writes its own costs."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -42,7 +42,7 @@ class CostStore:
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.
 
-        Raises InvalidRequest if they exceed a znode, and VersionConflict if another process wrote them
+        Raises InvalidRequest if they exceed a node, and VersionConflict if another process wrote them
         concurrently.
         """
         path = znodes.child(znodes.COSTS, instance)
@@ -51,7 +51,7 @@ class CostStore:
         data, *further = znodes.encode_chunks(document)
         if further:
             raise InvalidRequest(
-                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a znode"
+                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
             )
         try:
             znodes.put(self._nodes, path, data)
@@ -78,7 +78,7 @@ class CostStore:
     def forget_old(self, now_ms: int) -> None:
         """Remove the costs of instances without hours of the last day.
 
-        Costs of which all are in the future are removed too, because a clock was wrong.
+        Documents whose costs all have times in the future are also removed, because a clock was wrong.
         """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
@@ -94,7 +94,7 @@ def _cpu_seconds(hours: Mapping[int, CostSums]) -> float:
 
 
 def _rows(hours: Mapping[int, CostSums]) -> dict[str, list[float]]:
-    return {str(hour): [_short(number) for number in astuple(one)] for hour, one in hours.items()}
+    return {str(hour): [_short(number) for number in astuple(sums)] for hour, sums in hours.items()}
 
 
 def _short(number: float) -> float:

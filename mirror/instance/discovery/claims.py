@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.nodes import NodeChange
 
 Written = Callable[[], Collection[str]]
 """Returns the source topics that a datastream's group copies at present."""
+
+
+class ClaimedTopics(NamedTuple):
+    """Topics at the destination that were created for a group, and those that it has adopted."""
+
+    made: frozenset[str]
+    adopted: frozenset[str]
 
 
 class TopicClaims:
@@ -20,44 +29,40 @@ class TopicClaims:
         self._made = made
         self._adopted = adopted
 
-    def made_for(self, datastream: Datastream, written: Written, present: Collection[str]) -> frozenset[str]:
-        """Return the topics created for the datastream's group.
+    def claimed_by(
+        self,
+        datastream: Datastream,
+        written: Written,
+        present: Collection[str],
+        mirrored: Collection[str],
+    ) -> ClaimedTopics:
+        """Return the topics that belong to the datastream's group, after recording new ones in one change.
 
-        Without a record, the topics that the group copies count as created, because earlier versions kept no
-        record. `present`: topics at the destination.
+        A group that may no longer adopt topics keeps its adopted ones. Without a record, the topics that the
+        group copies count as created, or as adopted if they were not created, because earlier versions kept
+        no record. `present`: topics at the destination. `mirrored`: source topics whose destination topics
+        the group adopts now if they were not created for it.
         """
-        made = self._made.of(datastream.group)
-        if made is None:
-            names = {datastream.naming.destination(topic) for topic in written()}.intersection(present)
-            self._made.add(datastream.group, datastream.destination, names)
-            return frozenset(names)
-        return made.get(datastream.destination, frozenset())
+        group, where, naming = datastream.group, datastream.destination, datastream.naming
+        changes = list[NodeChange]()
+        record = self._made.of(group)
+        if record is None:
+            made = frozenset({naming.destination(topic) for topic in written()}.intersection(present))
+            changes += self._made.addition(group, where, made)
+        else:
+            made = record.get(where, frozenset())
+        known = self._adopted.of(group)
+        copied = {*mirrored, *(written() if known is None else ())}
+        names = {naming.destination(topic) for topic in copied}.intersection(present) - made
+        before = (known or {}).get(where, frozenset())
+        if known is None or not names <= before:
+            changes += self._adopted.addition(group, where, names)
+        self._made.apply(changes)
+        return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
         """Record that these topics are created for the group."""
         self._made.add(group, cluster, names)
-
-    def adopted_for(
-        self,
-        datastream: Datastream,
-        written: Written,
-        foreign: Collection[str],
-        mirrored: Collection[str],
-    ) -> frozenset[str]:
-        """Return the topics that existed before the datastream's group adopted them.
-
-        A group that may no longer adopt topics keeps its adopted ones. Without a record, topics that the
-        group copies count as adopted, because earlier versions kept no record. `foreign`: topics at the
-        destination that were not created for the group. `mirrored`: source topics whose destination topics
-        the group adopts now.
-        """
-        known, where = self._adopted.of(datastream.group), datastream.destination
-        copied = {*mirrored, *(written() if known is None else ())}
-        names = {datastream.naming.destination(topic) for topic in copied}.intersection(foreign)
-        before = (known or {}).get(where, frozenset())
-        if known is None or not names <= before:
-            self._adopted.add(datastream.group, where, names)
-        return frozenset() if datastream.adopts is False else before | names
 
     def forget(self, group: GroupName) -> None:
         """Delete the adoptions of a group after its last datastream is deleted."""

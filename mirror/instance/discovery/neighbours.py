@@ -32,20 +32,25 @@ class ExistingDatastreams:
         Unchanged entries are reused, so adding one datastream to thousands costs little more than a copy.
         """
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
-        new = sum(one.name not in self.known for one in came)
+        new = sum(datastream.name not in self.known for datastream in came)
         if not came and len(datastreams) == len(self.known):
             return self
-        replaced = [self.known[one.name] for one in came if one.name in self.known]
-        known = {**self.known, **{one.name: one for one in came}}
+        replaced = [self.known[datastream.name] for datastream in came if datastream.name in self.known]
+        known = {**self.known, **{datastream.name: datastream for datastream in came}}
         if len(self.known) + new != len(datastreams):
             names = {datastream.name for datastream in datastreams}
             replaced += [self.known[name] for name in self.known.keys() - names]
-            known = {name: one for name, one in known.items() if name in names}
+            known = {name: datastream for name, datastream in known.items() if name in names}
         counting = counted(came)
         return ExistingDatastreams(
             known,
-            _changed(self.by_way, replaced, counting, lambda one: (one.source, one.destination)),
-            _changed(self.by_group, replaced, counting, lambda one: one.group),
+            _changed(
+                self.by_way,
+                replaced,
+                counting,
+                lambda datastream: (datastream.source, datastream.destination),
+            ),
+            _changed(self.by_group, replaced, counting, lambda datastream: datastream.group),
         )
 
 

@@ -102,7 +102,7 @@ class Preparation:
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
-        short = {naming.destination(topic): one.present for topic, one in self.short.items()}
+        short = {naming.destination(topic): shortfall.present for topic, shortfall in self.short.items()}
         return all(
             present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
             for name, count in self.wanted.items()
@@ -117,8 +117,7 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return descriptions of the changes made, and the state of the destination. A topic that the destination
-    rejects is a shortfall.
+    """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
 
     `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
     """
@@ -127,8 +126,7 @@ def prepare(
     present = destination.list_topics()
     descriptions = source.describe(sorted(mirrored)) if mirrored else {}
     adopts = rules.adopts(datastream)
-    made = rules.claims.made_for(datastream, written, present)
-    adopted = rules.claims.adopted_for(datastream, written, present.keys() - made, mirrored if adopts else ())
+    made, adopted = rules.claims.claimed_by(datastream, written, present, mirrored if adopts else ())
     short = shortfalls(
         datastream, mirrored, present, made, rules.most_partitions, adopts=adopts, adopted=adopted
     )
@@ -148,12 +146,12 @@ def prepare(
             short[topic] = Shortfall(count, reason, count)
     excluded = datastream.excluded_settings
     wanted = {
-        datastream.naming.destination(topic): destination_description(one, one.name, excluded)
-        for topic, one in descriptions.items()
+        datastream.naming.destination(topic): destination_description(description, description.name, excluded)
+        for topic, description in descriptions.items()
         if datastream.naming.destination(topic) in present
     }
     found = destination.describe(sorted(wanted)) if wanted else {}
-    differing += [sentence for name, one in found.items() for sentence in drift(wanted[name], one, excluded)]
+    differing += [text for name, actual in found.items() for text in drift(wanted[name], actual, excluded)]
     left = {**present, **{item.topic.name: item.topic.partitions for item in done}}
     again = preparation.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
     return done, replace(

@@ -36,8 +36,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 class ClusterRequests:
     """Sends requests to clusters. Thread-safe.
 
-    A pending request is not repeated: later callers wait for its result. They wait for a shorter time if the
-    cluster timed out recently.
+    A pending request is not repeated: later callers wait for its result. Callers wait for a shorter time if
+    the cluster has timed out recently.
     """
 
     def __init__(
@@ -108,7 +108,10 @@ class ClusterRequests:
             known = self._under_way.get(key)
             if known is not None:
                 return known
-            if is_address(cluster) and sum(is_address(one) for _, one in self._under_way) >= _MOST_ADDRESSES:
+            if (
+                is_address(cluster)
+                and sum(is_address(reference) for _, reference in self._under_way) >= _MOST_ADDRESSES
+            ):
                 raise Busy(f"{_MOST_ADDRESSES} requests to clusters without an alias are pending")
             question = self._under_way[key] = _Pending[_T]()
         self._run(partial(self._carry_out, key, question, ask))

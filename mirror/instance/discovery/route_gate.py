@@ -52,7 +52,7 @@ class RouteGate:
         self._neighbours = ExistingDatastreams()
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Check a new or changed datastream against the existing ones.
+        """Check a new or changed datastream against existing datastreams.
 
         Raises InvalidRequest if it would copy in a loop, onto itself, to a topic of another datastream, or
         prevent another datastream from copying. The leader detects other problems later. `former`: the
@@ -69,7 +69,8 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may be this cluster: all except those whose ids are known to differ.
+        """Return the aliases that may denote this cluster: all aliases except those of clusters whose ids are
+        known to differ.
 
         The ids are read now, and the id is bound to the cluster, so that a cluster cannot report a false id
         now and another one later. `identity`: a further id of the cluster.
@@ -92,7 +93,7 @@ class RouteGate:
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the cluster ids, including stored ones."""
+        """Return the cluster ids, including stored ids."""
         identities = self._questions.identities(
             [cluster for cluster in clusters if self._is_unsure_of(cluster)]
         )
@@ -116,8 +117,8 @@ class RouteGate:
             }
             written = self._written()
         circles = circular([*ways.values(), mine])
-        around = frozenset(way for way, one in ways.items() if one.datastream.name in circles)
-        near = frozenset(way for way, one in ways.items() if one.destination == mine.destination) | around
+        around = frozenset(way for way, route in ways.items() if route.datastream.name in circles)
+        near = frozenset(way for way, route in ways.items() if route.destination == mine.destination) | around
         topics = self._questions.topics([new.source, *(source for source, _ in near)])
         return _Facts(there, near, around, topics, written)
 
@@ -138,12 +139,12 @@ class RouteGate:
         selected: dict[DatastreamName, Collection[str]] = {}
         relevant = self._relevant(new, facts) if facts.around else {}
         for way in facts.around:
-            for one in facts.there.by_way[way].values():
-                selected[one.name] = self._selected(one, relevant, written)
+            for datastream in facts.there.by_way[way].values():
+                selected[datastream.name] = self._selected(datastream, relevant, written)
         for way in facts.near - facts.around if names else ():
-            for one in facts.there.by_way[way].values():
-                if same := _writing(names, one, facts.topics, written):
-                    selected[one.name] = same
+            for datastream in facts.there.by_way[way].values():
+                if same := _writing(names, datastream, facts.topics, written):
+                    selected[datastream.name] = same
         selected[new.name] = chosen
         selected_before = dict(selected)
         if former is not None:
@@ -163,12 +164,14 @@ class RouteGate:
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
         """Return the topics that may affect the new datastream, now or when its copies exist."""
-        around = (one for way in facts.around for one in facts.there.by_way[way].values())
-        ways = [(one.source, one.destination, one.naming) for one in (*around, new)]
+        around = (datastream for way in facts.around for datastream in facts.there.by_way[way].values())
+        ways = [
+            (datastream.source, datastream.destination, datastream.naming) for datastream in (*around, new)
+        ]
         names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
         found = relatives(new.selection, ways, names)
         return {
-            cluster: {one: counts[one] for one in found if one in counts}
+            cluster: {topic: counts[topic] for topic in found if topic in counts}
             for cluster, counts in facts.topics.items()
         }
 
@@ -192,7 +195,7 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """State at one time.
+    """State of datastreams and routes at one time.
 
     `near`: routes that may affect the new datastream; `around`: those of them that can close a loop.
     """
@@ -210,7 +213,11 @@ class _Facts:
         member may be rejected because of another member.
         """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
-        return [one for group in theirs.union(groups) for one in self.there.by_group.get(group, {}).values()]
+        return [
+            datastream
+            for group in theirs.union(groups)
+            for datastream in self.there.by_group.get(group, {}).values()
+        ]
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,12 @@ class RouteMap:
         """Return the routes with cluster ids; a cluster without a known id keeps its name."""
         known = self._known
         return [
-            Route(one, known.get(one.source, one.source), known.get(one.destination, one.destination))
-            for one in counted(datastreams)
+            Route(
+                datastream,
+                known.get(datastream.source, datastream.source),
+                known.get(datastream.destination, datastream.destination),
+            )
+            for datastream in counted(datastreams)
         ]
 
     def selected(self, datastream: Datastream, topics: Iterable[str]) -> Collection[str]:
@@ -183,11 +187,11 @@ class RouteWatch:
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()
-        for one in (route.datastream for route in sorted(routes, key=lambda route: route.age)):
-            if one.name not in verdict.refused:
-                counts = look.topics.get(one.source, held.get(one.group, {}))
-                topics = set(selected[one.name]) - verdict.left_out.get(one.name, {}).keys()
-                found.append((one, {topic: counts[topic] for topic in topics if topic in counts}))
+        for datastream in (route.datastream for route in sorted(routes, key=lambda route: route.age)):
+            if datastream.name not in verdict.refused:
+                counts = look.topics.get(datastream.source, held.get(datastream.group, {}))
+                topics = set(selected[datastream.name]) - verdict.left_out.get(datastream.name, {}).keys()
+                found.append((datastream, {topic: counts[topic] for topic in topics if topic in counts}))
         return self._topic_discovery.postponed(found, held)
 
 

@@ -40,7 +40,7 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 class _Hidden:
     """Topics that a datastream names but its source does not list.
 
-    `found`: topics of `names` that we were not authorized to describe at `requested_at`.
+    `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
     """
 
     names: frozenset[str]
@@ -94,7 +94,7 @@ class TopicDiscovery:
         self._own_topics[topic.name] = (cluster, topic)
 
     def ensure_own_topics(self) -> None:
-        """Create the service's topics; failed ones are retried by the next call."""
+        """Create the service's topics; the next call retries those that failed."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             with (
                 suppress(CallPending),
@@ -202,7 +202,7 @@ class TopicDiscovery:
         """Set the topics that datastreams must not copy, and those that wait for a quota.
 
         `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
-        evaluated too.
+        evaluated.
         """
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
@@ -237,17 +237,17 @@ class TopicDiscovery:
             self._limit()
 
     def _limit(self) -> None:
-        short = {name: one.short for name, one in self._prepared.items() if one.short}
+        short = {name: prepared.short for name, prepared in self._prepared.items() if prepared.short}
         names = self._left_out.keys() | short.keys() | self._waiting.keys()
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
         """Return the limits of a datastream. Topics that wait entirely are not prepared."""
         waits = self._waiting.get(name, {})
-        most = {topic: one.copied for topic, one in waits.items()}
-        for topic, one in short.items():
-            most[topic] = min(one.partitions, most.get(topic, one.partitions))
-        whole = frozenset(topic for topic, one in waits.items() if not one.copied)
+        most = {topic: wait.copied for topic, wait in waits.items()}
+        for topic, shortfall in short.items():
+            most[topic] = min(shortfall.partitions, most.get(topic, shortfall.partitions))
+        whole = frozenset(topic for topic, wait in waits.items() if not wait.copied)
         return MatchLimits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
@@ -277,10 +277,11 @@ class TopicDiscovery:
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Return the topics that a datastream names in full but that we are not authorized to describe.
+        """Return the topics whose full names a datastream lists, but that this service is not authorized to
+        describe.
 
-        The source does not list such topics. They are requested by name every minute, and when the missing
-        topics change. The result of the last request is returned.
+        The source does not list such topics. These topics are requested by name every minute, and when the
+        set of missing topics changes. The result of the last request is returned.
         """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name

@@ -1,4 +1,4 @@
-"""The sizing advice in ZooKeeper. Any instance can return it, and the next leader continues from it."""
+"""The sizing advice in the store. Any instance can return it, and the next leader continues from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMAT: Final = 1
 
 
 class AdviceStore:
-    """Stores the advice in one znode. Only the leader writes."""
+    """Stores the advice in one node. Only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -55,12 +55,12 @@ class AdviceStore:
     def put(self, advice: Advice) -> None:
         """Replace the advice.
 
-        Raises InvalidRequest if it is too large for a znode, VersionConflict, Unreachable.
+        Raises InvalidRequest if it is too large for a node, VersionConflict, Unreachable.
         """
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
         data, *further = znodes.encode_chunks(document)
         if further:
-            raise InvalidRequest("the sizing advice is too large for a znode", advice="shorten the forecast")
+            raise InvalidRequest("the sizing advice is too large for a node", advice="shorten the forecast")
         try:
             znodes.put(self._nodes, znodes.ADVICE, data)
         except AlreadyExists as error:
@@ -71,11 +71,11 @@ def _check_values(value: object) -> None:
     """Raise InvalidRequest for an invalid number or an unprintable text."""
     match value:
         case dict():
-            for one in value.values():
-                _check_values(one)
+            for item in value.values():
+                _check_values(item)
         case list() | tuple():
-            for one in value:
-                _check_values(one)
+            for item in value:
+                _check_values(item)
         case int():
             bounds.integer("a number of the advice", value, 0, bounds.LARGEST_MS)
         case float():

@@ -1,4 +1,4 @@
-"""Results of the last planning of each group of datastreams: in ZooKeeper, for REST and metrics."""
+"""Results of the last planning of each group of datastreams: in the store, for REST and metrics."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def assess(
         moves_left=answer.moves_left,
         cut_short=answer.cut_short,
         stage=answer.stage,
-        offending_partitions=tuple(str(one) for one in answer.offending[:NAMES_SHOWN]),
-        unplaced_partitions=tuple(str(one) for one in answer.unplaced[:NAMES_SHOWN]),
+        offending_partitions=tuple(str(partition) for partition in answer.offending[:NAMES_SHOWN]),
+        unplaced_partitions=tuple(str(partition) for partition in answer.unplaced[:NAMES_SHOWN]),
         reasons=tuple(legible(reason) for reason in answer.reasons[:_MOST_REASONS]),
         capacity=capacity,
     )
@@ -141,7 +141,9 @@ class AssessmentStore:
         """Return the assessments of all groups; unreadable ones are omitted until the group is planned
         again.
         """
-        return {GroupName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
+        return {
+            GroupName(znodes.name_of(node)): assessment for node, assessment in self._folder.newest().items()
+        }
 
     def put(self, group: GroupName, assessment: Assessment) -> None:
         """Replace the assessment of a group."""
@@ -213,9 +215,8 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the assessments of the former leader when starting to lead. Each is valid until its group is
-        planned again.
-        """
+        """Load the assessments of the former leader; called when this instance becomes leader. Each is valid
+        until its group is planned again."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
@@ -246,7 +247,9 @@ class AssessmentKeeper:
         self._store.put_each({group: data for group, (_, data) in news.items()}, are_put, put_alone)
         if world.is_whole and (removed := self._known.keys() - world.groups.keys()):
             self._store.remove_each(sorted(removed))
-            self._known = {group: one for group, one in self._known.items() if group not in removed}
+            self._known = {
+                group: assessment for group, assessment in self._known.items() if group not in removed
+            }
 
     def _is_news(self, group: GroupName, found: Assessment) -> bool:
         before = self._known.get(group)
@@ -255,7 +258,7 @@ class AssessmentKeeper:
 
 
 def _names(world: World, group: GroupName) -> list[DatastreamName]:
-    return [one.name for one in world.groups.get(group, ())]
+    return [datastream.name for datastream in world.groups.get(group, ())]
 
 
 def _legible(path: str, data: bytes) -> Assessment | None:

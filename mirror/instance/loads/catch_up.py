@@ -19,7 +19,7 @@ AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 class LoadsWithBacklog:
     """Loads of a provider plus the backlog reported by instances. Satisfies `ports.LoadProvider`.
 
-    `catch_up_seconds`: target time for datastreams without their own.
+    `catch_up_seconds`: target time for datastreams that do not set one.
     """
 
     def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
@@ -42,10 +42,10 @@ def with_backlog(
     """
     loads, added = dict(report.loads), 0.0
     late = 0
-    for partition, one in waiting.items():
+    for partition, backlog in waiting.items():
         load = loads.get(partition)
         if load is not None and load.level is not LoadLevel.DEFAULT:
-            loads[partition] = _raised(load, one, one.catch_up_seconds or catch_up_seconds)
+            loads[partition] = _raised(load, backlog, backlog.catch_up_seconds or catch_up_seconds)
             added += loads[partition].bytes_per_second - load.bytes_per_second
             late += 1
     if not late:

@@ -26,8 +26,8 @@ class Expectation:
     """Upper forecast of the loads of a source cluster's partitions, by start of the hour (epoch ms).
 
     `imminent_hours`: number of next hours whose load counts as present. `consent_hours`: number of next hours
-    whose tasks are kept. `why`: reason for an empty forecast, else empty. `totals`: total bytes per second of
-    each group with a forecast, by hour.
+    whose tasks are kept. `why`: reason if there is no forecast; otherwise empty. `totals`: total bytes per
+    second of each group with a forecast, by hour.
     """
 
     hours: Mapping[int, Loads]
@@ -72,7 +72,8 @@ class ExpectedLoads:
         self._quiet = dict(windows)
 
     def quiet(self, group: GroupName) -> QuietWindow | None:
-        """Return the quiet hours of a group; None if it has none or they have not been learned."""
+        """Return the quiet hours of a group; None if it has no quiet hours, or if they are not learned
+        yet."""
         return self._quiet.get(group)
 
     def of(self, source: LoadSource) -> Expectation | None:
@@ -89,8 +90,8 @@ def with_expected(
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
     """Return the present loads and earlier observations, raised by the forecast. Pure.
 
-    `planned`: the partitions to plan; None means all. Only their loads are raised, and the latest
-    observations are reduced to them, because a cluster may have many more.
+    `planned`: the partitions to plan; None means all. Only the loads of these partitions are raised. The
+    latest observations are reduced to these partitions, because a cluster may have many more.
 
     Tasks are added if the latest observations agree, so these observations are raised as well.
     """
@@ -106,7 +107,9 @@ def with_expected(
     raised = _raised(present, imminent)
     before, after = _total(present.values()), _total(raised.values())
     older, newest = recent[:-_SETTLING], recent[-_SETTLING:]
-    newest = tuple(_raised({at: one[at] for at in places if at in one}, imminent) for one in newest)
+    newest = tuple(
+        _raised({at: forecast[at] for at in places if at in forecast}, imminent) for forecast in newest
+    )
     notes = report.notes
     if after > before:
         share = f"{after / before:.2f} times the present load" if before else "more than the present load"
@@ -124,18 +127,18 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
     """Raise bytes and messages independently. Partitions without a present load are not added."""
-    for partition, one in found.items():
+    for partition, load in found.items():
         other = expected.get(partition)
-        if other is None or (one.level is not LoadLevel.DEFAULT and _covers(one, other)):
+        if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):
             continue
-        messages = one.messages_per_second
+        messages = load.messages_per_second
         if other.messages_per_second is not None:
             messages = max(messages or 0.0, other.messages_per_second)
-        level = LoadLevel.TOPIC if one.level is LoadLevel.DEFAULT else one.level
+        level = LoadLevel.TOPIC if load.level is LoadLevel.DEFAULT else load.level
         rate = other.bytes_per_second
-        if one.level is not LoadLevel.DEFAULT:
-            rate = max(rate, one.bytes_per_second)
-        found[partition] = replace(one, bytes_per_second=rate, messages_per_second=messages, level=level)
+        if load.level is not LoadLevel.DEFAULT:
+            rate = max(rate, load.bytes_per_second)
+        found[partition] = replace(load, bytes_per_second=rate, messages_per_second=messages, level=level)
 
 
 def _covers(load: PartitionLoad, other: PartitionLoad) -> bool:

@@ -66,7 +66,7 @@ class LoadGathering:
     def refresh(self, world: World, sources: GroupSources) -> None:
         """Refresh the displayed loads of each source that is due.
 
-        These loads are not observations. `LoadWatch` reports failures.
+        The displayed loads do not count as observations. `LoadWatch` reports failures.
         """
         if math.isinf(self._refresh_seconds):
             return
@@ -184,7 +184,7 @@ class LoadGathering:
 
 
 def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
-    """Return the mirrored partitions of a group, or the planned ones while its source is unknown."""
+    """Return the mirrored partitions of a group or, while its source is unknown, its planned partitions."""
     return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 

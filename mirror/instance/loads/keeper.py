@@ -56,7 +56,7 @@ class MemoryKeeper:
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.
 
-        A failure is logged, and recorded as a problem unless ZooKeeper is unreachable. The next observation
+        A failure is logged, and recorded as a problem unless the store is unreachable. The next observation
         retries.
         """
         observations = self._memory.all_of(source)
@@ -68,14 +68,16 @@ class MemoryKeeper:
         }
         new = [observation for observation in observations if observation.at_seconds not in names]
         try:
-            written = self._store.write(source, tuple(names.values()), [self._dated(one) for one in new])
+            written = self._store.write(
+                source, tuple(names.values()), [self._dated(observation) for observation in new]
+            )
         except Unreachable as error:
             _log.warning("observations not stored", source=str(source), reason=str(error))
         except HeadraceError as error:
             self._problems[source] = reason_of(error)
             _log.warning("observations not stored", source=str(source), reason=self._problems[source])
         else:
-            pairs = zip((one.at_seconds for one in new), written, strict=True)
+            pairs = zip((observation.at_seconds for observation in new), written, strict=True)
             self._names[source] = names | dict(pairs)
             self._problems.pop(source, None)
 
@@ -84,11 +86,11 @@ class MemoryKeeper:
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}
-        for number, (name, one) in enumerate(in_order):
+        for number, (name, dated) in enumerate(in_order):
             latest = now - (len(in_order) - number) / 1000
-            at_seconds = min(now - (now_ms - one.at_ms) / 1000, latest)
+            at_seconds = min(now - (now_ms - dated.at_ms) / 1000, latest)
             before = observations[-1].loads if observations else None
-            observations.append(Observation(at_seconds, one.measured_at_ms, Snapshot(one.loads, before)))
+            observations.append(Observation(at_seconds, dated.measured_at_ms, Snapshot(dated.loads, before)))
             self._names[source][at_seconds] = name
         self._memory.restore(source, observations)
         _, last = in_order[-1]

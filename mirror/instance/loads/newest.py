@@ -61,7 +61,7 @@ class NewestLoads:
         }
         with self._lock:
             before = self._known.get(source, _NOTHING)
-            kept = {key: one for key, one in before.loads.items() if _measured_ms(one) >= now_ms - DAY_MS}
+            kept = {key: load for key, load in before.loads.items() if _measured_ms(load) >= now_ms - DAY_MS}
             for key in kept.keys() & new.keys():
                 if _rank(new[key]) > _rank(kept[key]):
                     del new[key]
@@ -90,7 +90,7 @@ class NewestLoads:
         return bool(self.known(source).loads)
 
     def measured_at_ms(self, source: LoadSource) -> int | None:
-        """Return the time of the latest measurement of the source; None without one."""
+        """Return the time of the latest measurement of the source; None if there is none."""
         measured = (_measured_ms(load) for load in self.known(source).loads.values() if not load.is_estimate)
         return max(measured, default=None)
 

@@ -1,9 +1,9 @@
 """Earlier loads of partitions that planning needs, in the memory of the leader.
 
 For each load source the latest observations are kept, to distinguish a spike from a lasting load. The
-heaviest observation of each quarter of the last day (or of the configured period) is kept too, so that loads
-of the day still count at night. It is determined per group, so that the peak of a small group at a different
-hour is kept.
+heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that the
+loads of the day still count at night. The heaviest observation is determined per group, so that the peak of a
+small group at a different hour is also kept.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
     def __contains__(self, partition: object) -> bool:
         return partition in self.numbers
 
+    @property
+    def rates(self) -> tuple[array[float], array[float]]:
+        """Bytes and messages per second (-1 if unknown), by the numbers of `numbers`."""
+        return self._bytes, self._messages
+
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
         """Return the total observed bytes per second of these partitions."""
         numbers, found = self.numbers, self._bytes
@@ -78,7 +83,7 @@ class Observation:
 
 
 class LoadMemory:
-    """Observations by load source. Written by one thread; times are of one monotonic clock.
+    """Observations by load source. Written by one thread; all times are from the same monotonic clock.
 
     `newest`: latest loads from any report, including reports that are not observations. `expected`: loads of
     the coming hours. `sources`: load source of each group as of the leader's last tick; replaced atomically.
@@ -118,22 +123,26 @@ class LoadMemory:
         loads = Snapshot(report.loads, kept[-1].loads if kept else None)
         if not loads:
             return False
-        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - self.remembered_seconds)
+        kept = tuple(
+            observation
+            for observation in kept
+            if observation.at_seconds >= now_seconds - self.remembered_seconds
+        )
         every = (*kept, Observation(now_seconds, measured, loads))
         heaviest: dict[int, Observation] = {}
-        for one in every[:-NEWEST]:
-            quarter = int(one.at_seconds * _QUARTERS // self.remembered_seconds)
+        for name in every[:-NEWEST]:
+            quarter = int(name.at_seconds * _QUARTERS // self.remembered_seconds)
             before = heaviest.get(quarter)
-            heaviest[quarter] = one if before is None else _heavier(before, one, groups)
+            heaviest[quarter] = name if before is None else _heavier(before, name, groups)
         self._kept[source] = (*heaviest.values(), *every[-NEWEST:])
         return True
 
     def before(self, source: LoadSource, now_seconds: float) -> tuple[Snapshot, ...]:
         """Return the earlier observations that still count, oldest first."""
         return tuple(
-            one.loads
-            for one in self._kept.get(source, ())
-            if now_seconds - self.remembered_seconds <= one.at_seconds < now_seconds
+            observation.loads
+            for observation in self._kept.get(source, ())
+            if now_seconds - self.remembered_seconds <= observation.at_seconds < now_seconds
         )
 
 
@@ -151,7 +160,7 @@ def _heavier(
     if not others:
         return whole
     theirs = frozenset[TopicPartition]().union(*others)
-    loads = {one: load for one, load in whole.loads.items() if one not in theirs}
-    loads |= {one: lighter[one] for one in theirs if one in lighter}
+    loads = {partition: load for partition, load in whole.loads.items() if partition not in theirs}
+    loads |= {their: lighter[their] for their in theirs if their in lighter}
     newer = max(one, other, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))

@@ -1,4 +1,4 @@
-"""Load providers: the default of the service, and those that datastreams choose."""
+"""Load providers: the default provider of the service, and providers that datastreams choose."""
 
 from __future__ import annotations
 
@@ -86,11 +86,13 @@ class LoadProviders:
         if self._chosen[0] is not datastreams:
             self._chosen = datastreams, chosen_sources(datastreams, self._name)
         _, chosen = self._chosen
-        names = {one.provider for one in chosen.of.values() if one.provider}
+        names = {source.provider for source in chosen.of.values() if source.provider}
         failed = {name: why for name in sorted(names) if (why := self._problem(name))}
         if not failed:
             return chosen
-        missing = {group: failed[one.provider] for group, one in chosen.of.items() if one.provider in failed}
+        missing = {
+            group: failed[source.provider] for group, source in chosen.of.items() if source.provider in failed
+        }
         instead = {group: LoadSource(chosen.of[group].cluster) for group in missing}
         return GroupSources({**chosen.of, **instead}, chosen.by_count, missing)
 

@@ -1,4 +1,4 @@
-"""The leader's observations in ZooKeeper, so that the next leader has the same data of the last day.
+"""The leader's observations in the store, so that the next leader has the same data of the last day.
 
 For each load source, an index lists the valid documents, one per observation. Documents are written before
 the index, so partial writes are never read. Providers chosen by datastreams use a separate folder, which
@@ -70,7 +70,7 @@ class ObservationStore:
         All other documents are removed. Raises InvalidRequest if an observation is too large.
         """
         folder = _folder(source)
-        names = [self._document(folder, one) for one in new]
+        names = [self._document(folder, observation) for observation in new]
         version = self._version(folder)
         index = {"format": FORMAT, "names": [*kept, *names]}
         self._nodes.write(folder, znodes.encode(index), version)
@@ -97,7 +97,7 @@ class ObservationStore:
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
-                f"needs {counted(len(chunks), 'znode')}",
+                f"needs {counted(len(chunks), 'node')}",
                 advice=f"at most {MOST_CHUNKS} are allowed; the next leader starts without observations",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"
@@ -167,7 +167,7 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
         by_topic.setdefault(topic, []).append((number, load))
     topics = {}
     for topic, some in by_topic.items():
-        some.sort(key=lambda one: one[0])
+        some.sort(key=lambda pair: pair[0])
         topics[topic] = [
             znodes.encode_ranges(number for number, _ in some),
             [round(load.bytes_per_second, 2) for _, load in some],

@@ -142,7 +142,7 @@ class DefinitionFile:
 
 
 def _to_bytes(known: Known) -> bytes:
-    documents = [to_document(one) for _, one in sorted(known.items())]
+    documents = [to_document(datastream) for _, datastream in sorted(known.items())]
     return json.dumps({"definitions": documents}, indent=1).encode()
 
 

@@ -1,4 +1,4 @@
-"""Compares the definitions known to this instance with those in ZooKeeper.
+"""Compares the definitions known to this instance with those in the coordination store.
 
 A definition that is missing without a deletion is lost: it is published for all instances, reported in
 health, and kept until an operator restores, forgets or recreates it.
@@ -54,7 +54,7 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare again at the next turn, because the session is a new one."""
+        """Compare again at the next turn, because the session is new."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
@@ -68,16 +68,18 @@ class LossWatch:
         self._has_changed.clear()
         self._seen = None
         before = self._memory.load() if self._known is None else self._known
-        present = {one.datastream.name: one.datastream for one in definitions.readable}
-        names = present.keys() | {one.name for one in definitions.damaged}
+        present = {stored.datastream.name: stored.datastream for stored in definitions.readable}
+        names = present.keys() | {definition.name for definition in definitions.damaged}
         known = {**before, **present}
         self._publish(known, names)
-        published = {one.datastream.name: one.datastream for one in self._store.all(self._notice(wake))}
+        published = {
+            stored.datastream.name: stored.datastream for stored in self._store.all(self._notice(wake))
+        }
         found = names | self._deletions.of(published.values())
         for name in published.keys() & found:
             self._store.remove(name)
-        lost = {name: one for name, one in published.items() if name not in found}
-        known = {**{name: one for name, one in known.items() if name in names}, **lost}
+        lost = {name: datastream for name, datastream in published.items() if name not in found}
+        known = {**{name: datastream for name, datastream in known.items() if name in names}, **lost}
         if self._known is None or known != self._known:
             self._memory.keep(known)
         self._known, self._seen = known, definitions
@@ -98,9 +100,9 @@ class LossWatch:
     def _publish(self, known: Known, names: Collection[DatastreamName]) -> None:
         """Publish missing definitions that were neither deleted nor being deleted."""
         missing = {
-            name: one
-            for name, one in known.items()
-            if name not in names and one.status is not DatastreamStatus.DELETING
+            name: datastream
+            for name, datastream in known.items()
+            if name not in names and datastream.status is not DatastreamStatus.DELETING
         }
         if not missing:
             return
@@ -108,7 +110,7 @@ class LossWatch:
         there = self._definitions.look_at(sorted(missing))
         deleted = self._deletions.of(missing.values())
         if not self._store.publish(
-            [one for name, one in missing.items() if name not in there.keys() | deleted]
+            [datastream for name, datastream in missing.items() if name not in there.keys() | deleted]
         ):
             self._has_changed.set()
 
@@ -124,8 +126,8 @@ class LossWatch:
 
 
 class _ChangeOfLosses:
-    """A watch for changes of lost definitions. Watches of one instance are equal, so only one is
-    registered."""
+    """A watch for changes of lost definitions. All watches of an instance compare equal, so the store
+    registers only one."""
 
     def __init__(self, changed: threading.Event, wake: Watch) -> None:
         self._changed = changed

@@ -54,7 +54,7 @@ class WaitingAges:
     def look(self, waiting: Mapping[Place, int]) -> None:
         """Request the ages of some of these first waiting records, by source cluster, and drop all other
         records."""
-        self._known = {place: one for place, one in self._known.items() if place in waiting}
+        self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
         for place, offset in waiting.items():

@@ -47,9 +47,9 @@ class Backlog:
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
         due = [
-            one
-            for one in wanted
-            if now - self._requested_at.get(one, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
+            partition
+            for partition in wanted
+            if now - self._requested_at.get(partition, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
         ]
         for route in sorted(due, key=lambda one: self._requested_at.get(one, 0.0))[:_QUESTIONS_A_LOOK]:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
@@ -87,7 +87,7 @@ def positions_of(
         job = partial(_positions, group=group, partitions=list(keys)[:_MOST_PARTITIONS])
         with Bulkhead(partial(_log_failure, (source, group))):
             answer = topic_discovery.ask(source, f"backlog of {group}", job)
-            found |= {keys[place]: one for place, one in answer.items() if place in keys}
+            found |= {keys[place]: position for place, position in answer.items() if place in keys}
     return found
 
 

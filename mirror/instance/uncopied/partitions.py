@@ -51,16 +51,17 @@ def paused_of(
         reason = f"{is_paused}: {halt.reason}" if halt and halt.reason else is_paused
         since_ms, requester = (halt.since_ms, halt.requested_by) if halt else (None, "")
         return {
-            one: UncopiedPartition(name, group, one, state, reason, since_ms, requester) for one in wanted
+            partition: UncopiedPartition(name, group, partition, state, reason, since_ms, requester)
+            for partition in wanted
         }
     if not datastream.pauses:
         return {}
     found = {}
-    for one in wanted:
-        pause = datastream.pauses.get(one.topic)
-        if pause is not None and pause.covers(one.partition):
-            found[one] = UncopiedPartition(
-                name, group, one, state, pause.reason, pause.since_ms, pause.requested_by
+    for partition in wanted:
+        pause = datastream.pauses.get(partition.topic)
+        if pause is not None and pause.covers(partition.partition):
+            found[partition] = UncopiedPartition(
+                name, group, partition, state, pause.reason, pause.since_ms, pause.requested_by
             )
     return found
 
@@ -70,7 +71,7 @@ def without_task(world: World, decision: Decision) -> dict[GroupName, dict[Topic
     reasons.
     """
     plan = decision.plan or world.plan
-    here = {one.name for one in world.live}
+    here = {instance.name for instance in world.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}
     for group, wanted in world.wishes.partitions.items():
         missing = wanted - plan.planned.get(group, frozenset()) if wanted is not None else frozenset()

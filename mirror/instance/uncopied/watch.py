@@ -55,14 +55,15 @@ class UncopiedLane:
 
     @property
     def lag_ms(self) -> int | None:
-        """Age of the first uncopied record that still exists; 0 if there is none."""
+        """Age of the first uncopied record that still exists; 0 if no such record exists."""
         if self.lag_records == 0:
             return 0
         return None if self.lag_records is None else self.history.age_ms
 
     @property
     def retained_records(self) -> int | None:
-        """Number of records that retention can delete at the source before it deletes uncopied ones."""
+        """Number of records at the source that are already copied; retention deletes these before it deletes
+        uncopied records."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
@@ -127,7 +128,7 @@ class UncopiedWatch:
         self._backlog.look(wanted)
         self._ages.look(self._waiting(wanted))
         now = self._clock.monotonic()
-        before = {(one.what.datastream, one.what.partition): one.history for one in self._found[1]}
+        before = {(lane.what.datastream, lane.what.partition): lane.history for lane in self._found[1]}
         lanes = tuple(
             self._lane(each, routes[each.datastream], before.get((each.datastream, each.partition)), now)
             for each in found
@@ -151,7 +152,7 @@ class UncopiedWatch:
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
     ) -> dict[tuple[ClusterRef, TopicPartition], int]:
-        """Return the offset of the first uncopied record of each partition that has one."""
+        """Return the offset of the first uncopied record, for each partition that has such a record."""
         found: dict[tuple[ClusterRef, TopicPartition], int] = {}
         for route, partitions in wanted.items():
             for partition in partitions:
@@ -208,8 +209,10 @@ class UncopiedWatch:
             datastream for datastream in datastreams if datastream.status.is_mirrored and datastream.pauses
         ]
         if whole or some:
-            names = [f"{one.name} ({_cause(one.status, one.halt)})" for one in whole]
-            names += [f"{one.name} ({_topics(one)})" for one in some]
+            names = [
+                f"{datastream.name} ({_cause(datastream.status, datastream.halt)})" for datastream in whole
+            ]
+            names += [f"{datastream.name} ({_topics(datastream)})" for datastream in some]
             count = sum(each.state is UncopiedState.PAUSED for each in found)
             sentence = (
                 f"{counted(count, 'partition is', 'partitions are')} paused "

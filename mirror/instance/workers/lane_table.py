@@ -39,9 +39,9 @@ _SAME_LOSS_SECONDS: Final = 5.0
 class LanePhase(StrEnum):
     """Phase of a lane between its start and its release, as known to the instance.
 
-    STARTING, COPYING and PAUSED are the worker's `LaneState`; a recovering lane keeps the previous one.
-    WAITING: no worker process is available, or the instance has lost ZooKeeper. STOPPING: the worker is
-    draining it and storing its checkpoint.
+    STARTING, COPYING and PAUSED are the worker's `LaneState`. A recovering lane keeps the previous phase.
+    WAITING: no worker process is available, or the instance has lost the coordination store. STOPPING: the
+    worker is draining it and storing its checkpoint.
     """
 
     __hash__ = str.__hash__  # in C, equal to the hash of the text
@@ -67,9 +67,10 @@ class LaneStatus:
 
     `worker`: number of its worker; -1 if none may or can copy it now. `reason`: reason why it is paused or
     waits. `slowed`: quota that throttles it while copying, as last reported. `cause`: cause of a pause.
-    `since`: start of the phase and cause, in monotonic seconds; None if unknown. `track`: its reports;
-    mutable, unlike the rest. `hold`: figures of the throttling. `recovered`: whether the lane had paused
-    itself before it copied. `loss`: loss of the process that copied the lane before; None if there was none.
+    `since`: start of the phase and cause, in monotonic seconds; None if unknown. `track`: reports of the
+    lane; mutable, unlike the other fields. `hold`: figures of the throttling. `recovered`: whether the lane
+    had paused itself before it copied. `loss`: loss of the process that copied the lane before; None if there
+    was none.
     """
 
     spec: LaneSpec
@@ -307,11 +308,11 @@ class LaneTable:
         session is known to be lost."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
-        recent = {key: one for key, one in self._lost.items() if now - one.at < _REMEMBERED_SECONDS}
+        recent = {key: loss for key, loss in self._lost.items() if now - loss.at < _REMEMBERED_SECONDS}
         if instance is not None:
             recent = {
-                key: one if now - one.at > _SAME_LOSS_SECONDS else LaneLoss(one.at, instance)
-                for key, one in recent.items()
+                key: loss if now - loss.at > _SAME_LOSS_SECONDS else LaneLoss(loss.at, instance)
+                for key, loss in recent.items()
             }
         self._lost = recent | dict.fromkeys(lost, LaneLoss(now, instance))
 
@@ -364,8 +365,8 @@ class LaneTable:
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Mark lanes of an unresponsive worker as paused. They do not count as copying, and their lag is
-        unknown."""
+        """Mark lanes of an unresponsive worker as paused. Such lanes do not count as copying, and their lag
+        is unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

@@ -2,8 +2,8 @@
 
 Most lanes have no late records: the position has advanced, waiting records are young, and no record is
 hidden. Workers omit the positions of such lanes (`PositionWatch` decides which), and send the last few
-omitted positions with the next relevant one. The resulting `history` equals that of applying
-`LaneHistory.after` to each position (`tests/property/mirror/instance/test_lane_track.py`).
+omitted positions with the next relevant one. The resulting `history` is the same as if `LaneHistory.after`
+had been applied to each position (`tests/property/mirror/instance/test_lane_track.py`).
 """
 
 from __future__ import annotations

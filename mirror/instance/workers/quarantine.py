@@ -2,9 +2,9 @@
 
 A crash counts only soon after a start of lanes: a process that crashes because of a lane crashes again when
 the lane restarts from its checkpoint. After the second such crash in a row, the groups of that process are
-suspects. They are divided between two separate processes, the cells. Groups of a cell that survives are
-cleared. Groups of a cell that crashes are divided again, and wait if no cell is free. If a cell with a single
-group crashes repeatedly, the group is suspended and retried much later.
+suspects. The suspects are divided between two separate processes, the cells. Groups of a cell that survives
+are cleared. Groups of a cell that crashes are divided again, and wait if no cell is free. If a cell with a
+single group crashes repeatedly, the group is suspended and retried much later.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Quarantine:
     @property
     def ailing(self) -> Mapping[GroupName, str]:
         """Reasons of the groups that are suspected or suspended."""
-        trials = [one for one in (*self._cells, *self._waiting) if one is not None]
+        trials = [cell for cell in (*self._cells, *self._waiting) if cell is not None]
         suspected = {group: _suspicion(trial) for trial in trials for group in trial.groups}
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
 
@@ -111,7 +111,7 @@ class Quarantine:
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
         """Record that a worker was killed because it did not respond; not for cells.
 
-        This counts as a crash only if it repeats, because the process may have been frozen externally.
+        A killed process counts as crashed only if this repeats, because it may have been frozen externally.
         `seconds` as for `died`.
         """
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
@@ -176,7 +176,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial restricted to these groups; None if no suspect remains."""
+    """Return the trial with only these groups as suspects; None if no suspect remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

@@ -56,7 +56,7 @@ _CLOCK_SECONDS = 60.0
 
 
 class WorkerCount(NamedTuple):
-    """Numbers of running worker processes, missing ones, and crashes.
+    """Numbers of running worker processes, missing worker processes, and crashes.
 
     Crashes since the start of the instance include failed starts, but not expired leases."""
 
@@ -96,7 +96,7 @@ class Supervisor:
         """Drop the counts and suspicions of groups that no longer exist."""
         self._groups = frozenset(groups)
         self._quarantine.forget_all_but(self._groups)
-        self._sums = {task: one for task, one in self._sums.items() if one.group in self._groups}
+        self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
@@ -197,7 +197,7 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes; lanes without a worker need another call. `loss`: of their instance."""
+        """Start lanes; lanes without a worker need another call. `loss`: of the lanes' last instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -323,9 +323,9 @@ class Supervisor:
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)
-        for one in sums:  # the last sums of a worker arrive after the deletion of the datastream
-            if self._groups is None or one.group in self._groups:
-                known[one.task] = known[one.task].plus(one) if one.task in known else one
+        for more in sums:  # the last sums of a worker arrive after the deletion of the datastream
+            if self._groups is None or more.group in self._groups:
+                known[more.task] = known[more.task].plus(more) if more.task in known else more
         self._sums = known
 
     def restart_dead(self) -> None:
@@ -384,7 +384,7 @@ class Supervisor:
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self._dropped_before += share.drops.count
-        self._task_worker = {task: one for task, one in self._task_worker.items() if one != worker.number}
+        self._task_worker = {task: at for task, at in self._task_worker.items() if at != worker.number}
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
@@ -415,7 +415,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Return the lanes by worker. They count immediately, to spread new tasks evenly."""
+        """Return the lanes by worker; they count immediately, so that new tasks are spread evenly."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
@@ -437,7 +437,7 @@ class Supervisor:
         if not alive:
             return None
         free = [worker for worker in alive if not worker.slot.is_silent] or alive
-        chosen = min(free, key=lambda one: (self._shares[one.number].size, one.number))
+        chosen = min(free, key=lambda candidate: (self._shares[candidate.number].size, candidate.number))
         self._task_worker[spec.task] = chosen.number
         return chosen
 

@@ -18,8 +18,8 @@ def troubles_of(
 ) -> dict[GroupName, str]:
     """Return a sentence for each group with stalled lanes.
 
-    `undescribed`: lanes that the plan assigns to us but that cannot be described to a worker. `ailing`:
-    groups that crash their worker process, or are suspected to.
+    `undescribed`: lanes that the plan assigns to this instance, but whose specification cannot be sent to a
+    worker. `ailing`: groups that crash their worker process, or are suspected to.
     """
     paused = {key: state.reason for key, state in lanes.items() if state.phase is LanePhase.PAUSED}
     reasons = {**paused, **{key: reason_of(error) for key, error in undescribed.items()}}

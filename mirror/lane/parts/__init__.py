@@ -1,1 +1,1 @@
-"""Parts of a lane, by owner: reading, the queue, and the ownership of the destination. Pure."""
+"""Parts of a lane: reading, the queue, the ownership of the destination, and observations. Pure."""

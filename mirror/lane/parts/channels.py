@@ -1,4 +1,5 @@
-"""Channels of a lane, as the lane sees them. Generic, because a channel takes whole lanes."""
+"""Protocols of the channels that a lane uses. They are generic, because channels take the lane itself as an
+argument."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Reader(Protocol[L]):
         ...
 
     def detach(self, lane: L) -> None:
-        """Forget the lane."""
+        """Drop the lane from the channel."""
         ...
 
     def is_silent(self, now: float) -> bool:
@@ -31,12 +32,13 @@ class Reader(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request, in monotonic seconds; infinity if none."""
+        """Return the time (monotonic seconds) at which the oldest outstanding response was due; infinity if
+        none is outstanding."""
         ...
 
 
 class Writer(Protocol[L]):
-    """A channel that produces to one broker with id `broker`."""
+    """A channel that produces to the broker with the id `broker`."""
 
     broker: int
 
@@ -45,9 +47,10 @@ class Writer(Protocol[L]):
         ...
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request, in monotonic seconds; infinity if none."""
+        """Return the time (monotonic seconds) at which the oldest outstanding response was due; infinity if
+        none is outstanding."""
         ...
 
     def detach(self, lane: L) -> None:
-        """Forget the lane, which has no batch in flight."""
+        """Drop the lane, which has no batch in flight, from the channel."""
         ...

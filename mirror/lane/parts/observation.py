@@ -1,4 +1,4 @@
-"""Observations of a lane for reports: measurements, waits, and the start."""
+"""Observations of a lane for reports: measurements, waits, and its start."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ _NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
 class LaneObservation:
     """Observations for reports, without effect on copying.
 
-    `counters`: since the last measurement; `totals`: before that, None if nothing.
+    `counters`: sums since the last measurement.
 
-    `started_at`: time at which the engine took the lane, in monotonic seconds. `is_announced`: the start has
-    been reported. `delivered_ms`: append time of the newest record at the destination. `foreign_records`:
-    offsets at the destination that other producers wrote between those of the lane. `measured`: at the last
-    measurement, the age of the backlog in ms, and the records and bytes copied in that interval; `overdue`:
-    overdue responses then; `was_measured`: last reported flags (had work, lag unknown, response overdue).
+    `totals`: sums before it; None if there are none. `started_at`: time (monotonic seconds) at which the
+    engine started the lane. `is_announced`: the start has been reported. `delivered_ms`: append time of the
+    newest record at the destination. `foreign_records`: number of destination offsets that other producers
+    wrote between records of the lane. `measured`: values of the last measurement: age of the backlog in ms,
+    and records and bytes copied in its interval. `overdue`: responses that were overdue at the last
+    measurement. `was_measured`: flags in the last report (had work, lag unknown, response overdue).
     `stalled_by`: reason for a wait of more than some seconds; empty while the lane makes progress. `held_by`:
     description of a hanging source transaction, empty without one; `hidden`: offset and timestamp (epoch ms,
-    -1 if unknown) of the first record that it blocks; `since_stable`: since when, in monotonic seconds.
+    -1 if unknown) of the first record that the transaction blocks; `since_stable`: time since which it is
+    blocked (monotonic seconds).
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Ownership of a lane's destination: its identity, from the claim to a dispute, and its transactions."""
+"""Ownership of a lane's destination: its producer identity, which may be disputed, and its transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TransactionPhase(IntEnum):
 
     CLOSED = 0
     BEGINNING = 1
-    """Requested."""
+    """The transaction was requested."""
     UNCERTAIN = 2
     """The request failed; the transaction may be open."""
     OPEN = 3
@@ -51,7 +51,7 @@ class TransactionState:
         """Time at which the current transaction was requested; the coordinator started it no earlier."""
         self.started_at = 0.0
         self.has_failed = False
-        """Whether it can only be aborted; its records are copied again."""
+        """True if the transaction can only be aborted; its records are copied again."""
         self.progress_sequence = 0
         self.target_next: int | None = None
         """The lane's `target_next` before the first batch of the current transaction."""
@@ -68,12 +68,12 @@ class TransactionState:
 
     @property
     def may_be_open(self) -> bool:
-        """Return whether the transaction was requested and may not have ended."""
+        """Return whether a transaction was requested and possibly has not ended."""
         return self.phase is not TransactionPhase.CLOSED
 
 
 class DisputedIdentity(NamedTuple):
-    """Former identity of an exactly-once lane, which another owner may have taken since.
+    """Former producer identity of an exactly-once lane, which another owner may have taken since.
 
     `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
     destination for that identity.
@@ -96,11 +96,11 @@ class DisputedIdentity(NamedTuple):
 class LaneOwnership:
     """Ownership of the destination partition.
 
-    `claimed_at`: time at which the prerequisites of the first batch were requested, in monotonic seconds;
-    infinity if the lane does not wait for them. `disputed`: former identity until the lane has one again;
-    another owner may have taken it meanwhile. `needs_fence`: unknown batches of a former owner or of this
-    lane may be in flight. `has_owned`: has had a producer id in this engine. `is_forgotten`: copied before,
-    but its progress is lost.
+    `claimed_at`: time (monotonic seconds) at which the prerequisites of the first batch were requested;
+    infinity if the lane does not wait for them. `disputed`: former producer identity, until the lane has an
+    identity again; another owner may have taken it in the meantime. `needs_fence`: unknown batches of a
+    former owner or of this lane may be in flight. `has_owned`: the lane has had a producer id in this engine.
+    `is_forgotten`: the lane was copied before, but its progress is lost.
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for its identity and other prerequisites of its first batch."""
+        """Return whether the lane waits for a producer identity or other prerequisites of its first batch."""
         return self.claimed_at < inf
 
     @property
@@ -139,10 +139,11 @@ class LaneOwnership:
         return self.transaction is not None and self.transaction.has_failed
 
     def lay_down(self, stored: Version | None) -> ProducerStamp | None:
-        """Stop writing under the current identity and return it. `stored`: version of the loaded progress.
+        """Stop writing under the current producer identity, and return it. `stored`: version of the loaded
+        progress.
 
-        A transactional identity is taken again only once it is known that no other owner has it. Until then
-        the lane has no transaction, and an open one is not committed.
+        A transactional identity is acquired again only after a check that no other owner has it. Until then
+        the lane begins no transaction, and does not commit an open transaction.
         """
         identity, self.identity = self.identity, None
         if identity is not None and identity.transactional and self.disputed is None:
@@ -151,9 +152,9 @@ class LaneOwnership:
         return identity
 
     def take_id(self, identity: ProducerStamp, stored: Version | None) -> None:
-        """Take this transactional id; the transactions of the former one have ended.
+        """Set the producer identity for transactions; the transactions of the former identity have ended.
 
-        The id stays disputed until the lane is verified to be up to date, because the next steps may fail.
+        The identity stays disputed until the lane's progress is verified, because the next steps may fail.
         """
         self.transaction = None
         self.dispute(identity, stored)

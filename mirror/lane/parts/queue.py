@@ -14,9 +14,9 @@ class LaneQueue:
     `bytes_in_hand`: size of the batches. `trouble`: the first rejected batch. `is_held`: unsent batches wait
     for the end or the beginning of a transaction. `is_ready`: queued for sending. `is_writable`: connected to
     the destination; otherwise the lane is not fetched. `is_slow`: the destination partition is
-    under-replicated, so batches are sent alone. `damaged_sends`: number of batches below source offset
-    `damaged_up_to` rejected as corrupt since the destination accepted one that reaches it. `send_tries`:
-    consecutive transient produce errors.
+    under-replicated, so batches are sent alone. `damaged_sends`: number of batches below the source offset
+    `damaged_up_to` that the destination has rejected as corrupt, since it last accepted a batch up to that
+    offset. `send_tries`: consecutive transient produce errors.
     """
 
     __slots__ = (
@@ -60,24 +60,24 @@ class LaneQueue:
 
     @property
     def is_settled(self) -> bool:
-        """True if everything that was ever sent is acknowledged."""
+        """True if every batch that was sent is acknowledged."""
         if self.in_flight or self.trouble is not None:
             return False
         return not any(batch.is_stamped for batch in self.batches())
 
     @property
     def is_ambiguous(self) -> bool:
-        """Return whether the destination may have batches that are not acknowledged."""
+        """Return whether the destination may have stored batches that are not acknowledged."""
         return any(batch.maybe_stored for batch in self.batches())
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. Once `maybe_stored`, a batch stays so, even if refused."""
+        """Record a rejection or a lost response. A later rejection does not clear `maybe_stored`."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         self.in_flight -= 1
 
     def requeue(self) -> None:
-        """Move unacknowledged batches back to the queue, in order. Requires that none is outstanding."""
+        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
         assert self.in_flight == 0, "a batch could overtake one in flight"
         self.unsent, self.sent, self.trouble = self.sent + self.unsent, [], None
 
@@ -88,7 +88,7 @@ class LaneQueue:
         return items
 
     def shed(self) -> OutBatch | None:
-        """Drop the first batch that was never sent and all items after it; return that batch."""
+        """Drop the first batch that was never sent, and all items after it; return that batch."""
         unsent = [item for item in self.unsent if isinstance(item, OutBatch) and not item.is_stamped]
         if not unsent:
             return None
@@ -102,7 +102,7 @@ class LaneQueue:
                     return first
 
     def skip(self) -> None:
-        """Count items at the head that need no sending as sent."""
+        """Treat items at the head of the queue that are not batches as sent."""
         while self.unsent and (isinstance(self.unsent[0], SkippedOffsets) or self.unsent[0].acknowledged):
             self.sent.append(self.unsent.pop(0))
 

@@ -1,4 +1,4 @@
-"""Reading of a lane: position, ends of the source log, place in the fetch, and size of its requests."""
+"""Reading of a lane: its position, the ends of the source log, and its place and size in fetch requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORGETTING: Final = 16
 class FetchSize:
     """Size of a lane's requests in bytes.
 
-    `most`: maximum to request at a time, unless a batch is larger. `batch`: size of the largest recent or
+    `most`: maximum size of a request, unless a batch is larger. `batch`: size of the largest recent or
     expected batch, 0 if unknown. `spread`: variation of batch sizes.
     """
 
@@ -30,7 +30,7 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch of a response, or of a batch too large for it."""
+        """Record the size of the largest batch of a response, or of a batch too large for the response."""
         self.spread = spread_of(self.spread, self.batch, size)
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
@@ -40,7 +40,7 @@ class FetchSize:
         self.batch = min(tried * 2, max(most, tried))
 
     def of_share(self, share: int) -> int:
-        """Return the bytes to request. `share`: bytes of a response for this lane."""
+        """Return the bytes to request. `share`: bytes of a response that are intended for this lane."""
         return bytes_to_ask(share, self.most, self.batch, self.spread)
 
 
@@ -51,12 +51,13 @@ class LaneRead:
     `caught_up_ms`: wall time at which the lane had last read every readable record of the source. `excused`:
     records excluded from the latency, until the lane has caught up. `rules`: routing of batches.
 
-    `is_live`: up to date, so fetched in the tier that backlogs cannot delay. `waits`: excluded from fetches
-    for a reason other than the source; `answered_at`: time of the last end offset received meanwhile, in
-    monotonic seconds. `requested_at`: when the last answered fetch was sent, in monotonic seconds;
-    `first_request`: number of the channel's request that first included the present position. `replica`: to
-    fetch from; None to let the leader choose. `empty_answers`: consecutive empty responses although records
-    remain; `damaged_reads`: consecutive responses with corrupt batches.
+    `is_live`: the lane is up to date, and is fetched on channels that backlogs cannot delay. `waits`: the
+    lane is excluded from fetches for a reason other than the source; `answered_at`: time (monotonic seconds)
+    at which an end offset was last received during that wait. `requested_at`: time (monotonic seconds) at
+    which the last fetch request with a response was sent; `first_request`: number of the channel's first
+    request that included the current position. `replica`: to fetch from; None to let the leader choose.
+    `empty_answers`: consecutive empty responses although records remain; `damaged_reads`: consecutive
+    responses with corrupt batches.
     """
 
     __slots__ = (
@@ -101,7 +102,7 @@ class LaneRead:
 
     @property
     def readable_end(self) -> int:
-        """End of the readable records in the last response: before an open transaction, if read_committed."""
+        """End of the readable records in the last response: with read_committed, the last stable offset."""
         return self.stable_offset if self.rules.read_committed else self.high_watermark
 
     @property
@@ -111,22 +112,24 @@ class LaneRead:
         return self.rules.read_committed and at_open_transaction
 
     def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
-        """Exclude the lane's backlog at its start from the latency, for at most that time."""
+        """Exclude the lane's initial backlog, and for at most `patience_ms` records behind it, from the
+        latency."""
         if excuse.name:
             self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
 
     def note_waiting(self, first: OutBatch | None) -> None:
-        """Record the first of the batches that are dropped, if any, and will be fetched again."""
+        """Record the first of the batches that were dropped and will be fetched again, if any."""
         if first is not None:
             self.waiting = first.first_offset, first.first_timestamp
 
     def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
-        """Set new quotas and the matching fetch size."""
+        """Set new quotas, and the maximum fetch size that suits them."""
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record when the request was sent whose response concerns the lane, and number and time of the
-        last answered one before it: unless it named another position, it brought no news."""
+        """Record the time at which a request that included the lane was sent. `last_request`: number and time
+        of the channel's last request with a response; if it included the
+        lane's current position, its response has shown that the log had no further records at that time."""
         self.requested_at = requested_at
         if self.first_request <= last_request[0]:
             self.times.quiet(last_request[1])

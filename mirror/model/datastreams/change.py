@@ -1,5 +1,5 @@
-"""Changes of a datastream in place: fields that may change while it runs, and errors for each field that may
-not. Pure."""
+"""Changes of a running datastream: which fields may change, and an error for each field that may not.
+Pure."""
 
 from __future__ import annotations
 
@@ -64,26 +64,28 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
 }
 
 _LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
-"""Keys that are kept if a change does not mention them."""
+"""Metadata keys that keep their values if a change omits them."""
 
 
 class FieldProblems:
-    """Collector of field errors of a request, so that all are reported at once, up to the first hundred.
-    `contradicts`: some fields contradict one another."""
+    """Collects the errors of a request's fields, to report up to a hundred of them at once. `contradicts`:
+    some fields contradict one another."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, str]] = []
         self.contradicts = False
 
     def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
-        """Record an error of a field; if its pointer is too long to show, that of its parent."""
+        """Record an error of a field. If the JSON pointer of the field is too long to show, record it for the
+        parent object."""
         if len(pointer) > _LONGEST_POINTER:
             pointer = pointer[:_LONGEST_POINTER].rpartition("/")[0]
         if len(self._found) < _MOST_PROBLEMS:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of `make`, or record its InvalidRequest for the field and return `otherwise`."""
+        """Return the result of `make`. If `make` raises InvalidRequest, record the error for the field and
+        return `otherwise`."""
         try:
             return make()
         except InvalidRequest as error:
@@ -91,7 +93,7 @@ class FieldProblems:
             return otherwise
 
     def contradiction(self, pointers: Sequence[str], detail: str, advice: str = "") -> None:
-        """Record for each of these fields that they contradict one another."""
+        """Record an error for each of several fields that contradict one another."""
         self.contradicts = True
         for pointer in pointers:
             self.refuse(pointer, detail, advice)
@@ -111,9 +113,9 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """A definition as a request wants it. None for a field that cannot change means that the request omits
-    it, so it keeps its value. `pointers`: JSON pointers into the request, by metadata key, for keys that the
-    request gives under another name."""
+    """The definition that a request specifies. None for a field that cannot change means that the request
+    omits the field, which then keeps its value. `pointers`: JSON pointers into the request by metadata key,
+    for options that the request sets in a typed field."""
 
     selection: TopicSelection
     limits: TaskLimits
@@ -130,7 +132,7 @@ class WantedDefinition:
 def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Datastream:
     """Return the changed definition; status and pauses are kept. `problems`: errors found so far.
 
-    Raises RefusedFields with every field that cannot be changed as requested.
+    Raises RefusedFields, which names every field that cannot be changed as requested.
     """
     for pointer, before, after, why in (
         ("/name", present.name, wanted.name, _NAME),
@@ -192,7 +194,7 @@ def check_metadata(
 
 
 def _is_possible(metadata: Mapping[str, str]) -> bool:
-    """Return True, or raise InvalidRequest for metadata that is not valid."""
+    """Return True if the metadata is valid; otherwise raise InvalidRequest."""
     checked_metadata(metadata)
     policy_from(metadata)
     return True
@@ -201,9 +203,10 @@ def _is_possible(metadata: Mapping[str, str]) -> bool:
 def joined_metadata(
     typed: Mapping[str, Any], metadata: Mapping[str, str], present: Mapping[str, str], problems: FieldProblems
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Merge typed fields (`typed`, by metadata key) and explicit keys of a request into the metadata to
-    store, and return it with `pointers` as in `WantedDefinition`. A value equal to the present one keeps its
-    stored spelling. Records a contradiction for each choice given twice with different values."""
+    """Merge the typed fields (`typed`, by metadata key) and the metadata keys of a request. Return the
+    metadata to store, and `pointers` as in `WantedDefinition`. A value that equals the stored value keeps the
+    stored spelling. Records a contradiction for each option that the request sets twice to different
+    values."""
     before, shown_as = typed_values(present), typed_values(without_secrets(present))
     found = kept_secrets(metadata, present)
     for key, value in typed.items():
@@ -216,7 +219,9 @@ def joined_metadata(
             found |= {key: present[key]} if key in present else {}
         elif not is_unset(value):
             found[key] = text_of(key, value)
-            lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
+            lines = (
+                [line.strip() for line in value if isinstance(line, str)] if isinstance(value, list) else []
+            )
             if lines and lines_of(found[key]) != tuple(lines):
                 problems.refuse(pointers[0], "each must be one non-empty line")
     return found, {key: pointer_of_key(key, metadata) for key in PLACES}

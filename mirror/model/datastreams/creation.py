@@ -1,4 +1,4 @@
-"""Identity of the call that created a datastream, so that a retried call is recognized. Pure."""
+"""Identifies the call that created a datastream, to recognize retries of the call. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.model import bounds
 @dataclass(frozen=True, slots=True)
 class Creation:
     """Idempotency record of a creation. `key`: digest of the caller and its idempotency key; `wish`: digest
-    of the request. Both are stored with the definition, so that every instance knows them as long as the
+    of the request. Both are stored with the definition, so every instance can recognize a retry while the
     datastream exists."""
 
     key: str
@@ -32,7 +32,7 @@ def creation_of(kind: str, key: str, document: object, principal: str) -> Creati
     """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
     caller can block the key of another.
 
-    `kind`: kind of caller that issues the key. `document`: JSON-ready, and equal for equal requests.
+    `kind`: kind of the client that issues the key. `document`: JSON-ready, and equal for equal requests.
     `principal`: the caller; empty without authentication.
     """
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)

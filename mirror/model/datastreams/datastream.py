@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
 from mirror.model.datastreams.objectives.lines import objectives_from
@@ -18,6 +19,7 @@ from mirror.model.datastreams.objectives.mode import Mode, mode_from
 from mirror.model.datastreams.objectives.objective import LARGEST_OBJECTIVE_MS, Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
+    CANARY,
     GROW_EXISTING,
     SHARED_DESTINATION,
     CopyPolicy,
@@ -30,7 +32,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption
 from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
-from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, canary_topic, checked_topic
 from mirror.wording import counted
 
 _MOST_PAUSED_TOPICS: Final = 10_000
@@ -58,12 +60,13 @@ class DatastreamStatus(StrEnum):
 
     @property
     def is_mirrored(self) -> bool:
-        """True if partitions of a datastream in this state are copied."""
+        """True if a datastream with this status copies its partitions."""
         return self is DatastreamStatus.READY
 
     @property
     def has_tasks(self) -> bool:
-        """True if the plan contains partitions of a datastream in this state, including a paused one."""
+        """True if the plan contains partitions of a datastream with this status, paused partitions
+        included."""
         return self in {DatastreamStatus.READY, DatastreamStatus.PAUSED}
 
 
@@ -73,23 +76,23 @@ class StartPosition(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"
-    """The committed offset of the datastream's consumer group; without one, the earliest record."""
+    """The committed offset of the datastream's consumer group; if none is committed, the earliest record."""
     COMMITTED_OR_LATEST = "committed-or-latest"
-    """The committed offset of the datastream's consumer group; without one, the end of the log."""
+    """The committed offset of the datastream's consumer group; if none is committed, the end of the log."""
     EARLIEST_LOCAL = "earliest-local"
     """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
-    skipped. On brokers without tiered storage, the earliest record."""
+    skipped. On brokers without tiered storage, this is the earliest record."""
     TIMESTAMP = "timestamp"
-    """The first record with a timestamp not older than a given time; without one, the end of the log."""
+    """The first record whose timestamp is not before a given time; if no record is, the end of the log."""
 
     @property
     def is_committed(self) -> bool:
-        """True if the committed offsets of another mirror are taken over."""
+        """True if copying starts at the committed offsets of the datastream's consumer group."""
         return self in {StartPosition.COMMITTED, StartPosition.COMMITTED_OR_LATEST}
 
     @property
     def is_latest(self) -> bool:
-        """True if a partition without a committed offset starts at its end."""
+        """True if copying starts at the end of a partition that has no committed offset."""
         return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
 
 
@@ -110,7 +113,8 @@ class LatencyObjective:
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
     """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including new ones.
-    Lasts until `until_ms` (epoch ms), or until resumed if None. `requested_by`: empty if not given."""
+    The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed. `requested_by`: empty
+    if the request does not name anyone."""
 
     numbers: frozenset[int] | None
     reason: str
@@ -130,8 +134,8 @@ class PartitionPause:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Reason why a whole datastream is paused, stopped or deleted, since when (epoch ms), and who requested
-    it, if given. `until_ms`: time at which a pause expires (epoch ms); None means until resumed."""
+    """Pause, stop or deletion of a whole datastream: its reason, its start (epoch ms), and the requester, if
+    named. `until_ms`: time at which a pause expires (epoch ms); None means until resumed."""
 
     reason: str
     since_ms: int
@@ -153,7 +157,7 @@ def _check_cause(
 
 
 def check_name(value: object, role: str = "a datastream") -> None:
-    """Raise InvalidRequest for a name that cannot be a znode or part of a consumer group id."""
+    """Raise InvalidRequest for a name that cannot be a node or part of a consumer group id."""
     try:
         name = bounds.line("the name", value)
     except InvalidRequest as error:
@@ -166,13 +170,13 @@ def check_name(value: object, role: str = "a datastream") -> None:
 
 @dataclass(frozen=True)
 class Datastream:
-    """One definition. `metadata` keeps every key given at creation, including unknown ones. `pauses`: by
-    topic. `halt`: reason why it is paused or stopped, if given. `start_ms`: time of the start `timestamp`,
-    None for all others. `creation`: idempotency record of the call that created it, if any. `resumptions`:
-    last finished pause by topic, or under `WHOLE`.
+    """The definition of a datastream, with its state. `metadata` keeps every key given at creation, including
+    unknown keys. `pauses`: by topic. `halt`: its pause or stop, if a reason was given. `start_ms`: start time
+    for the start position `timestamp`, otherwise None. `creation`: idempotency record of the call that
+    created it, if any. `resumptions`: last finished pause by topic, or under `WHOLE`.
 
-    Every instance can be stored, shown and run: raises InvalidRequest that names the first field rejected by
-    `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics`.
+    Raises InvalidRequest, which names the first field rejected by `mirror.model.bounds`, `clusters`,
+    `metadata`, `policy` or `topics`.
     """
 
     name: DatastreamName
@@ -210,6 +214,7 @@ class Datastream:
         if self.metadata.get(TASK_PREFIX):
             check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")
         policy_from(self.metadata)
+        self._select_canary()
         if len(self.pauses) > _MOST_PAUSED_TOPICS:
             raise InvalidRequest(
                 f"{counted(len(self.pauses), 'topic is', 'topics are')} paused individually",
@@ -218,6 +223,12 @@ class Datastream:
         for topic in self.pauses:
             checked_topic("a paused topic", topic)
 
+    def _select_canary(self) -> None:
+        """Add the canary topic to the selection, or remove it after the option was switched off."""
+        topic = canary_topic(self.name) if is_on(self.metadata, CANARY) else ""
+        if self.selection.canary != topic:
+            object.__setattr__(self, "selection", replace(self.selection, canary=topic))
+
     @cached_property
     def policy(self) -> CopyPolicy:
         """Copy policy from the metadata."""
@@ -225,7 +236,7 @@ class Datastream:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Objectives from the metadata, in addition to `objective`."""
+        """Objectives in the metadata; `objective` is not among them."""
         return objectives_from(self.metadata)
 
     @cached_property
@@ -244,23 +255,30 @@ class Datastream:
         return mode_from(self.metadata)
 
     @cached_property
+    def following_groups(self) -> FollowingGroups:
+        """Consumer groups whose positions follow to the destination."""
+        return groups_from(self.metadata)
+
+    @cached_property
     def group(self) -> GroupName:
         """Group of datastreams that share tasks with this one."""
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether this partition is paused by topic; the whole datastream may be paused as well."""
+        """Return whether a pause of the partition's topic covers the partition. The whole datastream may be
+        paused as well."""
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
 
     @property
     def created_ms(self) -> int | None:
-        """Creation time (epoch ms); None if the definition does not contain it."""
+        """Creation time (epoch ms); None if the definition lacks it."""
         return int(self.metadata[CREATED_MS]) if CREATED_MS in self.metadata else None
 
     @property
     def shares_destination(self) -> bool:
-        """True if it allows other datastreams that do the same to write to its destination topics."""
+        """True if the datastream shares its destination topics with other datastreams that also set this
+        option."""
         return is_on(self.metadata, SHARED_DESTINATION)
 
     @property
@@ -270,25 +288,26 @@ class Datastream:
 
     @property
     def grows_existing(self) -> bool:
-        """True if destination topics older than the datastream may get more partitions."""
+        """True if partitions may be added to destination topics that are older than the datastream."""
         return is_on(self.metadata, GROW_EXISTING)
 
     @property
     def adopts(self) -> bool | None:
-        """Permission to write to destination topics older than the datastream; None if it is not configured.
-        Permission to grow them includes it."""
+        """Permission to write to destination topics that are older than the datastream; None if not
+        configured. The permission to add partitions to these topics includes it."""
         if ADOPT_EXISTING in self.metadata:
             return is_on(self.metadata, ADOPT_EXISTING)
         return True if self.grows_existing else None
 
     @property
     def expires_ms(self) -> int | None:
-        """Time at which its time to live ends (epoch ms); None means never. Uses Brooklin's metadata keys."""
+        """Expiry time of the datastream (epoch ms); None means never. Brooklin's metadata keys set it."""
         if self.created_ms is None or TTL_MS not in self.metadata:
             return None
         return self.created_ms + int(self.metadata[TTL_MS])
 
     @property
     def consumer_group(self) -> str:
-        """Source consumer group that shows this datastream's positions (Brooklin's rule)."""
+        """Consumer group at the source to which the datastream commits its positions. Its name follows
+        Brooklin's rule."""
         return self.metadata.get(GROUP_ID) or self.name

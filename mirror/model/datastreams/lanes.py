@@ -1,4 +1,4 @@
-"""Lanes as instances assign them and engines report on them: specifications and events."""
+"""Specifications of lanes, which instances assign, and events of lanes, which engines report."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mirror.model.movement.excuses import NO_EXCUSE, Excuse
 from mirror.model.topics import TopicPartition
 
 SILENT_WORKER: Final = "its worker process does not respond; it is killed and replaced if this lasts"
-"""Reason of a lane whose worker process does not respond."""
+"""Reason shown for a lane whose worker process does not respond."""
 NO_WORKER: Final = "no worker process is available"
-"""First words of the reason of a lane that waits for a worker process."""
+"""First words of the reason shown for a lane that waits for a worker process."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,10 +31,11 @@ class LaneSpec:
     """Everything an engine needs to copy one partition.
 
     `start` applies only if the partition has no checkpoint; `start_ms` then selects the first record that is
-    not older (epoch milliseconds). `end_offset`: the lane stops before it. `consumer_group`: group to commit
-    the position to at the source, visible to standard tools; empty for none. `source_id`, `destination_id`:
-    the only cluster ids to read from and write to; empty for any. `restart_ms`: progress from before this
-    time is ignored. `excuse`: records that count against no objective. `start_offset`: overrides `start`.
+    not older (epoch milliseconds). `end_offset`: the lane copies only records below this offset.
+    `consumer_group`: group to which the lane commits its position at the source, for standard tools; empty
+    for none. `source_id`, `destination_id`: the only cluster ids to read from and write to; empty for any.
+    `restart_ms`: progress stored before this time is ignored. `excuse`: records that do not count against an
+    objective. `start_offset`: overrides `start`.
     """
 
     key: LaneKey
@@ -91,7 +92,8 @@ class PauseCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """The lane paused itself; other lanes continue. `reason` contains the coordinates an operator needs."""
+    """The lane paused itself; other lanes continue. `reason` names the cluster, topic, partition and offset
+    where they matter."""
 
     key: LaneKey
     reason: str
@@ -100,20 +102,20 @@ class LanePaused:
 
 @dataclass(frozen=True, slots=True)
 class LaneResumed:
-    """A lane that had paused itself copies again."""
+    """The lane had paused itself, and copies again."""
 
     key: LaneKey
 
 
 class QuotaOwner(StrEnum):
-    """Owner of the quota that throttles a lane."""
+    """Level at which the quota that throttles a lane is set."""
 
     TASK = "task"
     DATASTREAM = "datastream"
     SOURCE = "source brokers"
     DESTINATION = "destination brokers"
     OTHERS = "partitions in danger"
-    """The lane yields to partitions that would lose records sooner."""
+    """The lane is slowed down in favour of partitions whose records expire sooner at the source."""
 
 
 class QuotaHold(NamedTuple):
@@ -126,9 +128,9 @@ class QuotaHold(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Seconds for which a lane's oldest requests have been waiting for a response: its fetch, and its produce
-    or the requests before its first produce. None if no response is overdue or no request is pending. The
-    time that a fetch may wait for records and the delay caused by a broker's quota do not count."""
+    """Seconds for which responses to a lane's oldest requests are overdue: to its fetch, and to its produce
+    request or the requests before the first produce. None if no response is overdue. The time for which a
+    fetch may wait for records, and the delay caused by a broker's quota, do not count."""
 
     fetch_seconds: float | None = None
     produce_seconds: float | None = None
@@ -139,8 +141,8 @@ ANSWERED: Final = Unanswered()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """The lane is throttled by a configured quota. `reason` names the quota; empty once no quota throttles
-    the lane. `hold`: the same as values."""
+    """The lane is throttled by a configured quota. `reason` names the quota, and is empty once no quota
+    throttles the lane. `hold`: the quota and the share of the time."""
 
     key: LaneKey
     reason: str

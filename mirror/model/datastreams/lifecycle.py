@@ -24,7 +24,7 @@ _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
-    """Return the status after the action. Raises IllegalTransition, which names the action and the present
+    """Return the status after the action. Raises IllegalTransition, which names the action and the current
     status."""
     if (action, datastream.status) in _ALREADY:
         return datastream.status
@@ -38,7 +38,7 @@ def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
 
 
 def activated(datastream: Datastream) -> Datastream:
-    """Return the datastream as the leader activates it: INITIALIZING becomes READY."""
+    """Return the datastream as activated by the leader: INITIALIZING becomes READY."""
     if datastream.status is not DatastreamStatus.INITIALIZING:
         return datastream
     return replace(datastream, status=next_status(datastream, "activate"))

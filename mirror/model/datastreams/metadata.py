@@ -1,7 +1,7 @@
 """A datastream's metadata: known keys and validation of their values.
 
-Unknown keys are kept unchanged for other tools; only their size and characters are checked. The prefix
-`headrace.` is reserved: unknown keys with it are rejected, see `mirror.model.datastreams.policy`.
+Unknown keys are kept unchanged for other tools; only their size and characters are checked. Unknown keys with
+the reserved prefix `headrace.` are rejected; see `mirror.model.datastreams.policy`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.datastreams import consumer_groups
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
@@ -26,17 +27,17 @@ GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
 RESTART: Final = "system.restart"
-"""Time of the last restart (epoch ms), and its start: a word, or a timestamp (epoch ms)."""
+"""Value: time of the last restart (epoch ms), and the start position, which is a word or a timestamp (epoch
+ms)."""
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"
 UUID: Final = "datastreamUUID"
 """Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Start positions allowed for a restart. All others depend on committed positions, so a restart would skip
-records."""
+"""Start positions allowed for a restart. The other start positions would skip records."""
 _LARGEST_BYTES: Final = 100_000
-"""Maximum total size of keys and values as UTF-8; as JSON they can take six times as much."""
+"""Maximum total size of keys and values in bytes of UTF-8; JSON escapes can make them six times as large."""
 _MOST_KEYS: Final = 1_000
 
 
@@ -68,6 +69,9 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     RESTART: _restart,
     OBJECTIVES: read_objectives,
     MONITOR_MODE: read_mode,
+    consumer_groups.INCLUDE: consumer_groups.read_expression,
+    consumer_groups.EXCLUDE: consumer_groups.read_expression,
+    consumer_groups.INTERVAL: consumer_groups.read_interval,
     CATCH_UP: read_catch_up,
     PLACEMENT: read_knobs,
     START_POSITIONS: read_positions,
@@ -75,16 +79,16 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Validate metadata. Raises InvalidRequest that names the key."""
+    """Validate metadata. Raises InvalidRequest, which names the key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(
             f"metadata has {counted(len(metadata), 'key')}", advice=f"at most {_MOST_KEYS} are allowed"
         )
     size = 0
-    for key, one in metadata.items():
+    for key, inner in metadata.items():
         bounds.line("a key of metadata", key)
-        found = _value(key, one)
+        found = _value(key, inner)
         rule = _RULES.get(key)
         if rule is not None:
             rule(f"metadata {key}", found)
@@ -95,7 +99,7 @@ def checked_metadata(value: object) -> Mapping[str, str]:
 
 
 def _value(key: str, value: object) -> str:
-    """Return the value as text. Raises InvalidRequest that does not contain secrets."""
+    """Return the value as text. Raises InvalidRequest, whose message contains no secrets."""
     try:
         return bounds.text(f"metadata {key}", value, _LARGEST_BYTES)
     except InvalidRequest:

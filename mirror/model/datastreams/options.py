@@ -1,4 +1,5 @@
-"""Options of a datastream: one table for bodies and responses of /v1, metadata keys, and the command line.
+"""Options of a datastream: one table defines their fields in /v1, their metadata keys and their command-line
+options.
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mirror.model.datastreams import consumer_groups
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
+    CANARY,
     DEFAULT_POLICY,
     EXCLUDED_SETTINGS,
     GROW_EXISTING,
@@ -33,12 +36,13 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 
 @dataclass(frozen=True, slots=True)
 class DatastreamOption:
-    """An option.
+    """An option of a datastream.
 
-    `place`: path of its field in a document of /v1. `kind`: type of a value. `text`: description on /v1.
-    `help`: description on the command line, if it differs. `flag`: name there, with underscores. `key`:
-    metadata key that stores it; empty: the definition has a field for it. `default` None: the settings apply,
-    or nothing. `least`, `most`, `pattern`: bounds; `word`: value allowed besides numbers.
+    `place`: path of its field in a document of /v1. `kind`: type of its value. `text`: description in the
+    OpenAPI document. `help`, `flag`: description and name on the command line, if they differ (the name has
+    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
+    `default`: None if the settings provide the default or there is none. `least`, `most`, `pattern`: bounds
+    of the value. `word`: text that is allowed in place of a number.
     """
 
     place: tuple[str, ...]
@@ -68,8 +72,8 @@ OPTIONS: Final = (
     DatastreamOption(
         ("destination", "shared"),
         bool,
-        "Allow other datastreams to write to the same topics, if they allow it as well.",
-        "Share destination topics with other datastreams that set this option too.",
+        "Allow other datastreams that also set this option to write to the same topics.",
+        "Share destination topics with others that set it.",
         key=SHARED_DESTINATION,
         default=False,
     ),
@@ -133,7 +137,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("policies", "path"),
         CopyPath,
-        "Pass batches unopened, or open them.",
+        "Copy whole batches without decompression, or decode records.",
         "Copy path: whole batches or single records.",
         key=f"{PREFIX}path",
         default=DEFAULT_POLICY.path,
@@ -142,7 +146,7 @@ OPTIONS: Final = (
         ("policies", "transforms"),
         list[str],
         "Plug-ins that transform every record, in order, each as `name:text`.",
-        "Transform as NAME:TEXT; repeatable, applied in order.",
+        "Transform NAME:TEXT, in order; repeatable.",
         flag="transform",
         key=f"{PREFIX}transforms",
         default=[],
@@ -150,7 +154,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("quota", "bytes_per_second"),
         int,
-        "Null: unlimited.",
+        "Quota over all instances; null means unlimited.",
         "Quota in bytes per second.",
         key=f"{PREFIX}bytes-per-second",
         least=1,
@@ -164,7 +168,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_bytes_per_second"),
         int,
-        "Capacity of one task; `learned`: the rate that one core was measured to copy.",
+        "Capacity of one task in bytes per second; `learned`: measured rate at which one core copies.",
         "Capacity of a task in bytes per second, or learned.",
         flag="capacity",
         key=PLACEMENT,
@@ -175,7 +179,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_messages_per_second"),
         int,
-        "Capacity of one task.",
+        "Capacity of one task in messages per second.",
         "Capacity of a task in messages per second.",
         flag="capacity_messages",
         key=PLACEMENT,
@@ -228,10 +232,47 @@ OPTIONS: Final = (
         "Reaction of the monitor to a breach.",
         key=MONITOR_MODE,
     ),
+    DatastreamOption(
+        ("canary",),
+        bool,
+        "Write one record a second to a topic of its own at the source, and measure its arrival.",
+        "Measure delivery with one record a second.",
+        key=CANARY,
+        default=False,
+    ),
+    DatastreamOption(
+        ("groups", "include"),
+        str,
+        "Consumer groups whose positions follow to the destination: a regular expression that must match the"
+        " whole name. Null: none.",
+        "Consumer groups that follow (expression).",
+        flag="groups",
+        key=consumer_groups.INCLUDE,
+    ),
+    DatastreamOption(
+        ("groups", "exclude"),
+        str,
+        "Consumer groups that do not follow: a regular expression that must match the whole name.",
+        "Groups that do not follow (expression).",
+        flag="exclude_groups",
+        key=consumer_groups.EXCLUDE,
+    ),
+    DatastreamOption(
+        ("groups", "interval_seconds"),
+        int,
+        "Time between two synchronisations of the groups.",
+        "Seconds between looks at groups.",
+        flag="groups_interval",
+        key=consumer_groups.INTERVAL,
+        default=consumer_groups.DEFAULT_SECONDS,
+        least=1,
+        most=consumer_groups.LONGEST_SECONDS,
+    ),
 )
-"""All options but those with a form of their own: topics, clusters, the start and objectives."""
+"""All options except topics, clusters, start and objectives, whose fields are defined separately."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options whose fields are in an object of this name, or have this name."""
+    """Yield the options whose fields are in the object `group` of a /v1 document, or the option whose field
+    is `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

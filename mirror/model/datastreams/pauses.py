@@ -21,9 +21,9 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses with more partitions paused. Partitions of a topic that were already paused get the
-    new cause; unless the request names every such partition, the later expiry applies, so that copying never
-    resumes earlier than requested."""
+    """Return the pauses after the partitions `more` have been paused. Partitions of the same topic that were
+    already paused get the new cause. They also get the later of the two expiry times, unless the request
+    names all of them, so that no partition resumes earlier than requested."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
@@ -48,8 +48,8 @@ def later_end(one: int | None, other: int | None) -> int | None:
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """Return the pauses with partitions resumed; partitions that are not paused are ignored. Raises
-    InvalidRequest."""
+    """Return the pauses after the partitions `fewer` have been resumed. Partitions that are not paused are
+    ignored. Raises InvalidRequest."""
     pauses = dict(present)
     for topic, numbers in fewer.items():
         before = pauses.get(topic)
@@ -69,8 +69,8 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
 
 
 def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Datastream:
-    """Return `after` with each pause that it no longer has recorded as a resumption: records produced during
-    the pause count against no objective."""
+    """Return `after` with a resumption for each pause of `before` that `after` no longer has. Records
+    produced during such a pause do not count against an objective."""
     found = after.resumptions
     if before.status.is_halted and after.status.is_mirrored and before.halt is not None:
         found = with_resumption(found, WHOLE, None, before.halt.since_ms, now_ms)
@@ -86,7 +86,7 @@ def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Da
 
 @dataclass(frozen=True, slots=True)
 class EndedPauses:
-    """A datastream without its expired pauses, and a sentence that names them."""
+    """A datastream without its expired pauses, and a sentence that names these pauses."""
 
     datastream: Datastream
     sentence: str
@@ -100,11 +100,13 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         after = replace(after, status=next_status(datastream, "resume"), halt=None)
         ended.append(_sentence("the datastream", halt))
     if datastream.status is not DatastreamStatus.DELETING:
-        over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
+        over = {topic: pause for topic, pause in datastream.pauses.items() if _is_over(pause, now_ms)}
         if over:  # the leader calls this for every datastream in each tick
-            left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
+            left = {topic: pause for topic, pause in datastream.pauses.items() if topic not in over}
             after = replace(after, pauses=left)
-        ended += [_sentence(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
+        ended += [
+            _sentence(f"{topic}:{_numbers(pause.numbers)}", pause) for topic, pause in sorted(over.items())
+        ]
     if not ended:
         return None
     after = noting_resumptions(datastream, after, now_ms)
@@ -126,8 +128,8 @@ def _numbers(numbers: frozenset[int] | None) -> str:
 
 
 def moment_text(moment_ms: int) -> str:
-    """Format a timestamp (epoch ms) as ISO 8601 in UTC, to the second; one beyond Python's calendar stays a
-    number."""
+    """Format a timestamp (epoch ms) as ISO 8601 in UTC, without fractions of a second. A timestamp after the
+    year 9999 is formatted as a number."""
     try:
         return datetime.fromtimestamp(moment_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

@@ -14,13 +14,16 @@ from mirror.model import bounds
 from mirror.wording import counted
 
 PREFIX: Final = "headrace."
-"""Prefix of metadata keys that are choices of the policy."""
+"""Prefix of the metadata keys that set the copy policy."""
 SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
 """Set to `true` in the metadata of all datastreams that share a destination topic on purpose."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
-"""If `true`, destination topics older than the datastream may get more partitions."""
+"""If `true`, partitions may be added to destination topics that are older than the datastream."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
-"""If `true`, the datastream writes to destination topics older than itself; if `false`, never."""
+"""If `true`, the datastream writes to existing destination topics that are older than itself; if `false`, it
+never does."""
+CANARY: Final = f"{PREFIX}canary"
+"""If `true`, the monitor writes one record a second to a topic that the datastream copies."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
 """Topic settings that are not copied to topics that the datastream creates, one per line."""
 
@@ -40,9 +43,9 @@ CARRIED_SETTINGS: Final = frozenset(
         "segment.ms",
     }
 )
-"""Topic settings that are copied at creation. Not copied: settings of a cluster's own layout (replicas,
-throttles, min.insync.replicas), and `compression.type` and `message.timestamp.type` (forced below, so that
-batches arrive unchanged)."""
+"""Topic settings that are copied when a destination topic is created. Settings that depend on the cluster
+(replicas, throttles, min.insync.replicas) are not copied. `compression.type` and `message.timestamp.type` are
+set to fixed values (see `FORCED_SETTINGS`), so that batches arrive unchanged."""
 
 KEEPING_SETTINGS: Final = frozenset(
     {
@@ -54,8 +57,8 @@ KEEPING_SETTINGS: Final = frozenset(
         "retention.ms",
     }
 )
-"""Copied settings that control which records a topic accepts and retains. They are also copied if they are
-broker defaults at the source that differ from the destination's."""
+"""Copied settings that control which records a topic accepts and retains. If the topic does not set them, the
+source cluster's defaults are copied where they differ from the destination's."""
 
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
@@ -63,8 +66,8 @@ LARGEST_RATE: Final = 10**15
 """Maximum quota in bytes per second: a petabyte."""
 _MOST_TRANSFORMS: Final = 50
 _MOST_TRANSFORM_BYTES: Final = 32 * 1024
-"""Maximum size of all transforms of a datastream as JSON; they are part of every lane's description for its
-worker."""
+"""Maximum size of all transforms of a datastream as JSON; the specification of every lane that is sent to a
+worker contains them."""
 
 
 class Guarantee(StrEnum):
@@ -73,14 +76,14 @@ class Guarantee(StrEnum):
     AT_LEAST_ONCE = "at-least-once"
     """No loss, order preserved; after a crash, records sent since the last checkpoint may be repeated."""
     EFFECTIVELY_ONCE = "effectively-once"
-    """Like at-least-once, and after a crash the end of the destination log is compared, so that no record is
-    repeated."""
+    """Like at-least-once, but after a crash the lane compares the end of the destination log with the source,
+    so that no record is repeated."""
     EXACTLY_ONCE = "exactly-once"
     """Records and checkpoint in one transaction; consumers read committed data."""
 
 
 class Isolation(StrEnum):
-    """Source records that are copied."""
+    """Isolation level: which source records are copied."""
 
     READ_COMMITTED = "read-committed"
     """Records of aborted transactions are never copied; open transactions delay copying."""
@@ -89,12 +92,12 @@ class Isolation(StrEnum):
 
 
 class OnLoss(StrEnum):
-    """Reaction if records that should have been copied are missing at the source, or its log was replaced."""
+    """Reaction if the source has deleted records before they were copied, or its log was replaced."""
 
     HALT = "halt"
     """Pause the partition and report the missing records; an operator decides."""
     CONTINUE = "continue"
-    """Record the gap in the ledger and continue after it."""
+    """Record the missing offsets in the ledger, and continue after them."""
 
 
 class OnRejection(StrEnum):
@@ -109,10 +112,11 @@ class OnRejection(StrEnum):
 
 
 class CopyPath(StrEnum):
-    """Treatment of batches."""
+    """Method of copying: whole batches, or single records."""
 
     AUTO = "auto"
-    """Pass whole batches through unopened where possible; merge small ones when they accumulate."""
+    """Copy whole batches without decompressing them where possible; merge small batches when they
+    accumulate."""
     PASSTHROUGH = "passthrough"
     """Like auto, but never merge small batches."""
     RECORD = "record"
@@ -121,8 +125,8 @@ class CopyPath(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPolicy:
-    """Policy choices of one datastream. `bytes_per_second` is its quota, 0 for none; `transforms` are names
-    of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
+    """Copy policy of one datastream. `bytes_per_second` is its quota, 0 for none; `transforms` are names of
+    plug-ins, applied in order. Raises InvalidRequest for contradictions."""
 
     guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
     isolation: Isolation = Isolation.READ_COMMITTED
@@ -152,16 +156,16 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     for name, kind in get_type_hints(CopyPolicy).items()
     if isinstance(kind, type) and issubclass(kind, StrEnum)
 }
-"""Enumerations of the policy by the part of their metadata key after `headrace.`."""
-_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING})
+"""Enumerations of the policy, by their metadata key without the prefix `headrace.`."""
+_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING, CANARY})
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
-    """Return the policy in a datastream's metadata, which all clients can set, including Brooklin's.
+    """Return the policy that a datastream's metadata contains. All clients can set it, including Brooklin's.
 
     Keys: `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection` and `.path` with values of the enums
-    above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Switches of the datastream
-    that do not affect copying are validated too. Raises InvalidRequest.
+    above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Also validates boolean
+    options that do not affect copying. Raises InvalidRequest.
     """
     fields: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -187,7 +191,7 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
 
 
 def is_on(metadata: Mapping[str, str], key: str) -> bool:
-    """Return whether a switch is `true`; a missing key is false. Raises InvalidRequest."""
+    """Return whether a boolean option is `true`; a missing key means false. Raises InvalidRequest."""
     value = metadata.get(key, "false")
     if value not in {"true", "false"}:
         raise InvalidRequest(f"metadata {key} cannot be {bounds.shown(value)}", advice="choose true or false")
@@ -196,7 +200,7 @@ def is_on(metadata: Mapping[str, str], key: str) -> bool:
 
 def lines_of(value: str) -> tuple[str, ...]:
     """Return the transforms in a value of `headrace.transforms`."""
-    return tuple(one.strip() for one in value.splitlines() if one.strip())
+    return tuple(splitline.strip() for splitline in value.splitlines() if splitline.strip())
 
 
 def _transforms(label: str, value: str) -> tuple[str, ...]:
@@ -220,7 +224,7 @@ def read_excluded_settings(label: str, value: str) -> frozenset[str]:
 
 
 def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names. Raises InvalidRequest for a setting that is never copied."""
+    """Return the names unchanged. Raises InvalidRequest for a setting that is never copied."""
     for name in names:
         if name not in CARRIED_SETTINGS:
             raise InvalidRequest(

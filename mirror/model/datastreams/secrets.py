@@ -1,4 +1,4 @@
-"""Detection of secrets in definitions, which ZooKeeper stores in plain text. Secrets stored by older versions
+"""Detection of secrets in definitions, which the store stores in plain text. Secrets stored by older versions
 are redacted in all output."""
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _VALUES: Final = re.compile(
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 """Reference to a Kafka configuration provider: `${file:/run/secrets/kafka:password}`."""
 REDACTED: Final = "[redacted]"
-"""Placeholder shown for a stored secret. In a request it means the stored value."""
+"""Placeholder shown in place of a stored secret. In a request, the placeholder stands for the stored
+value."""
 
 
 def holds_secret(key: str, value: str) -> bool:
-    """Return whether a metadata key or its value looks like a secret. References to secrets and empty values
-    do not; the placeholder `REDACTED` does."""
+    """Return whether a metadata key or its value looks like a secret. The placeholder `REDACTED` counts as a
+    secret; an empty value and a reference to a secret do not."""
     if not value.strip() or _REFERENCE.fullmatch(value.strip()):
         return False
     if value == REDACTED:
@@ -35,7 +36,7 @@ def holds_secret(key: str, value: str) -> bool:
 
 
 def without_secrets(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata with redacted secrets, to show, log and compare."""
+    """Return the metadata with its secrets redacted, for display, logs and comparisons."""
     return {key: REDACTED if holds_secret(key, value) else value for key, value in metadata.items()}
 
 

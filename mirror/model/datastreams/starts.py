@@ -1,4 +1,4 @@
-"""Start of a datastream or a copy as users write it: a word, or a timestamp. Pure."""
+"""Start position of a datastream or a copy in the form that users write: a word, or a timestamp. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from mirror.model.datastreams.metadata import RESTART, RESTART_WORDS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NUMBER: Final = 10**11
-"""Smallest accepted number of milliseconds. Smaller values are before April 1973, and likely seconds."""
-WORDS: Final = tuple(one.value for one in StartPosition if one is not StartPosition.TIMESTAMP)
+"""Smallest number that is accepted as epoch milliseconds. Smaller numbers would be before April 1973; they
+are probably seconds."""
+WORDS: Final = tuple(position.value for position in StartPosition if position is not StartPosition.TIMESTAMP)
 
 
 class Start(NamedTuple):
@@ -33,15 +34,15 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The last restart of a datastream: lane progress stored before it is ignored. `at_ms`: its time (epoch
-    milliseconds), 0 for a datastream that was never restarted."""
+    """The last restart of a datastream: lane progress stored before it is ignored. `at_ms`: time of the
+    restart (epoch milliseconds); 0 if the datastream was never restarted."""
 
     at_ms: int
     start: Start
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return the start of lanes without stored progress since the last restart, if there was one."""
+    """Return the last restart; if there was none, time 0 and the start position of the datastream."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))
@@ -52,8 +53,8 @@ def restart_of(datastream: Datastream) -> Restart:
 
 
 def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
-    """Return the definition of a datastream that copies everything again from a start. Raises InvalidRequest
-    for a start that is not absolute."""
+    """Return the definition of the datastream restarted at `start`. Raises InvalidRequest for a start
+    position that depends on committed offsets or the end of the log."""
     found = read_start("the start", start, RESTART_WORDS)
     at_ms = max(now_ms, restart_of(datastream).at_ms + 1)
     where = found.position.value if found.at_ms is None else str(found.at_ms)
@@ -61,7 +62,8 @@ def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
 
 
 def read_start(label: str, value: object, words: Sequence[str] = WORDS) -> Start:
-    """Parse a start: one of the words, a timestamp, or epoch milliseconds. Raises InvalidRequest."""
+    """Parse a start position: a word in `words`, a timestamp, or epoch milliseconds. Raises
+    InvalidRequest."""
     if isinstance(value, str) and value in words:
         return Start(StartPosition(value))
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):

@@ -1,6 +1,6 @@
-"""Choices that are typed fields in /v1 and metadata keys in the stored definition. Pure.
+"""Options that are typed fields in /v1 and metadata keys in the stored definition. Pure.
 
-The key is the stored name, which Brooklin's interface shows.
+Brooklin's interface shows the metadata keys.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
@@ -40,29 +41,31 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     PLACEMENT: ("placement",),
     START_POSITIONS: ("start_positions",),
 }
-"""Location of each key's field in a /v1 document."""
+"""Path of the field in a /v1 document, by metadata key."""
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the effective value of each choice by its key, JSON-ready, including defaults. Raises
-    InvalidRequest for invalid metadata."""
+    """Return the effective value of each option, JSON-ready, by metadata key; options that are not set have
+    their defaults. Raises InvalidRequest for invalid metadata."""
     policy = policy_from(metadata)
     return {
         OWNER: metadata.get(OWNER, ""),
         **{key: _effective(option, metadata, policy) for key, option in _BY_KEY.items()},
-        OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
+        OBJECTIVES: [asdict(objective) for objective in objectives_from(metadata)],
         PLACEMENT: asdict(knobs_from(metadata)),
         START_POSITIONS: positions_from(metadata).document,
     }
 
 
 def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
-    """Return the value of an option that has a key of its own."""
+    """Return the effective value of an option that has its own metadata key."""
     if option.kind is bool:
         is_unknown = option.key not in metadata and option.default is None
         return None if is_unknown else is_on(metadata, option.key)
     if option.key == EXCLUDED_SETTINGS:
         return sorted(excluded_settings(metadata))
+    if option.key in FIELDS:
+        return getattr(groups_from(metadata), option.field)
     value = mode_from(metadata) if option.key == MONITOR_MODE else getattr(policy, option.field)
     if isinstance(value, StrEnum):
         return value.value
@@ -73,7 +76,7 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
 
 def text_of(key: str, value: object) -> str:
     """Return the stored text of a typed value. Raises InvalidRequest for an invalid objective, placement
-    choice or start position."""
+    option or start position."""
     if key == START_POSITIONS:
         return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
@@ -81,16 +84,19 @@ def text_of(key: str, value: object) -> str:
     if isinstance(value, dict):
         return knobs_of_document(value).text
     if isinstance(value, list):
-        return "\n".join(Objective(**one).text if isinstance(one, dict) else str(one) for one in value)
+        return "\n".join(
+            Objective(**objective).text if isinstance(objective, dict) else str(objective)
+            for objective in value
+        )
     return str(value)
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a typed value chooses nothing, so that no key is needed for it."""
+    """Return whether a typed value is unset, so that no metadata key needs to be stored."""
     return (
         value is None
         or value == []
-        or (isinstance(value, dict) and all(one is None for one in value.values()))
+        or (isinstance(value, dict) and all(inner is None for inner in value.values()))
     )
 
 
@@ -112,9 +118,8 @@ def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that a /v1 document makes in typed fields, by key; None for a field that is null
-    itself or inside a null object.
-    """
+    """Return the values of the typed fields in a /v1 document, by metadata key. The value is None if the
+    field or an enclosing object is null."""
     found: dict[str, Any] = {}
     for key, place in PLACES.items():
         level: Any = document
@@ -131,5 +136,6 @@ def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
-    """Return the location of a choice in a request; `metadata`: the keys that the request contains."""
+    """Return the JSON pointer to an option in a request. `metadata`: the metadata keys that the request
+    contains."""
     return pointer_to(["metadata", key] if key in metadata or key not in PLACES else PLACES[key])

@@ -1,4 +1,2 @@
-"""History of a lane's position as its instance remembers it, in bounded memory. Pure.
-
-No imports from outside mirror. Read `history.py`, then `loss.py`. `monitor/movement` derives states from it.
-"""
+"""History of a lane's position, which its instance keeps in bounded memory. Pure; imports only modules of
+`mirror`. Read `history.py`, then `loss.py`. `monitor/movement` derives states from it."""

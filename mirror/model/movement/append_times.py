@@ -1,14 +1,14 @@
-"""Times at which records were appended to the source log, as far as its responses bound them. Pure.
+"""Estimated times at which records were appended to the source log, derived from fetch responses. Pure.
 
-Timestamps come from the clocks of producers, which may be wrong, or are event times. A response with end
-offset E to a request sent at S proves that records from E on were appended after S, by our clock, and records
-before E until the response arrived. So a timestamp before these bounds means that the producer's clock is
-behind (or that its records are older than their append); one after them means that it is ahead. In both cases
-the bound replaces the timestamp.
+Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
+was sent at time S, that its response arrived at time R, and that the response contains the end offset E. Then
+records from E on were appended after S, and records before E were appended before R, both by our clock. A
+timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
+append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
 
-While a lane is behind and does not fetch, the bounds are far apart. Then the largest offset of a clock ahead,
-learned from narrow bounds, is subtracted: the result is never later than the append by more than `NARROW_MS`.
-A clock behind needs no such estimate, because it only makes records look older.
+While a lane is behind and does not fetch, the bounds are far apart. Then the largest error of a clock that is
+ahead, learned while the bounds were narrow, is subtracted from timestamps. The result is at most `NARROW_MS`
+later than the append. A clock that is behind needs no estimate: it only makes records look older.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from math import inf
 from typing import Final, NamedTuple
 
 TOLERANCE_MS: Final = 1_000
-"""Offset below which a clock counts as right."""
+"""Maximum error of a clock that counts as correct."""
 NARROW_MS: Final = 2_000
-"""Distance of bounds up to which a timestamp between them shows that the clock is right."""
+"""Maximum distance of the bounds for which a timestamp between them proves that the clock is correct."""
 HOLD_SECONDS: Final = 60.0
-"""Minimum validity of a learned offset. It ends with the second such period in which no timestamp confirms it
-while the lane is in time."""
+"""Minimum validity of a learned clock error. It expires at the end of the second such period in which no
+timestamp confirms it while the lane is on time."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum distance between marks except the last."""
+"""Minimum time between two marks; the last mark may be closer."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
-"""Change between the two clocks from which on one was set, or the machine was suspended."""
+"""Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
 
 
 class AppendSpan(NamedTuple):
-    """Bounds of the append time of records, in epoch ms: after `since_ms` (-1 if unknown), and up to
-    `until_ms`."""
+    """Bounds of the append time of records, in epoch ms: later than `since_ms` (-1 if unknown), and not later
+    than `until_ms`."""
 
     since_ms: int
     until_ms: int
@@ -47,7 +47,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End of the source log: not passed at `requested_at`, reached at `answered_at` (monotonic seconds)."""
+    """An end offset of the source log: not exceeded at `requested_at`, reached at `answered_at` (seconds)."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -58,7 +58,7 @@ class _EndMark:
 
 
 class AppendTimes:
-    """Bounds of append times for one lane, and the offset of its producers' clocks."""
+    """Bounds of append times for one lane, and the errors of its producers' clocks."""
 
     __slots__ = (
         "_ahead_next",
@@ -76,40 +76,40 @@ class AppendTimes:
     def __init__(self) -> None:
         self._marks: list[_EndMark] = []
         self._zero_ms = 0.0
-        """Wall time at which the monotonic clock was 0, in epoch ms."""
+        """Wall-clock time, in epoch ms, at which the monotonic clock was 0."""
         self._first = self._next = 0
-        """Offsets of `_span`; equal if it has to be determined."""
+        """Offsets of `_span`; equal if the span must be computed again."""
         self._span = UNKNOWN_SPAN
         self.ahead_ms = self.behind_ms = 0
-        """Largest offset of a clock ahead, and of one behind (negative); 0 if there is none."""
+        """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""
         self._ahead_next = self._behind_next = 0
-        """The same of the present period of `HOLD_SECONDS`, which began at `_turned` (monotonic seconds)."""
+        """Largest errors in the current period of `HOLD_SECONDS`, which began at `_turned` (seconds)."""
         self._turned = -inf
 
     @property
     def offset_ms(self) -> int:
-        """Offset of the clock that is most wrong: positive if ahead, negative if behind, 0 if all are
-        right."""
+        """Largest error of a clock: positive if ahead, negative if behind, 0 if all clocks are correct."""
         return self.ahead_ms if self.ahead_ms >= -self.behind_ms else self.behind_ms
 
     @property
     def is_off(self) -> bool:
-        """Return whether a clock is wrong."""
+        """Return whether the clock of a producer is wrong."""
         return self.ahead_ms > 0 or self.behind_ms < 0
 
     def quiet(self, requested_at: float) -> None:
-        """Record that the log had no further records at that time, in monotonic seconds."""
+        """Record that the log had no further records at `requested_at` (monotonic seconds)."""
         if self._marks and requested_at > self._marks[-1].requested_at:
             self._marks[-1].requested_at = requested_at
             self._next = self._first
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
-        """Record an end of the log, according to a response at `now` to a request sent at `requested_at`
-        (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset of interest.
+        """Record the end offset of the log, from a response received at `now` to a request sent at
+        `requested_at` (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset that
+        still matters.
 
-        Ignores an end before the last one: a new leader may know less, and a log that was cut off begins
-        another life of the lane. Drops all bounds after a jump of a clock, because it is unknown on which
-        side of it the request was sent.
+        Ignores an end offset below the last one: a new leader may be behind, and after a truncation the lane
+        starts a new life. Drops all bounds after a jump of the wall clock, which may have been before or
+        after the request.
         """
         marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000
@@ -135,7 +135,7 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the inner mark whose neighbours are closest in time."""
+        """Drop the mark whose two neighbours are closest in time; the first and last mark are kept."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]
@@ -161,10 +161,10 @@ class AppendTimes:
         return found
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
-        """Return the append time that the timestamp and these bounds suggest, in epoch ms; a negative
-        timestamp (none) is returned unchanged.
+        """Return the estimated append time, in epoch ms, of a record with this timestamp and these bounds.
 
-        A timestamp that is up to `TOLERANCE_MS` before the bounds is unchanged, too.
+        A negative timestamp (none), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned
+        unchanged.
         """
         since_ms, until_ms = span
         if timestamp < 0:
@@ -176,8 +176,8 @@ class AppendTimes:
         return since_ms if timestamp < since_ms - TOLERANCE_MS else timestamp
 
     def learn(self, timestamp: int, span: AppendSpan, now: float) -> None:
-        """Learn from the newest timestamp of a batch that was appended within these bounds. `now`: monotonic
-        seconds."""
+        """Update the clock errors from the newest timestamp of a batch that was appended within these bounds.
+        `now`: monotonic seconds."""
         if timestamp < 0:
             return
         if now - self._turned >= HOLD_SECONDS and span.is_narrow:  # wide bounds do not prove that it is right

@@ -1,7 +1,8 @@
-"""Clock skew of brokers relative to ours, from the timestamps they assign to our writes. Pure.
+"""Clock skew of brokers relative to our clock, from the timestamps that they assign to records we write.
+Pure.
 
 A broker with `message.timestamp.type=LogAppendTime` assigns the timestamp between our request and its
-acknowledgement. So the skew is the timestamp minus the midpoint of the two, plus or minus half their
+acknowledgement. So the skew is the timestamp minus the midpoint of these times, plus or minus half their
 distance.
 """
 
@@ -10,15 +11,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _VALID_MS: Final = 300_000
-"""Validity of a measurement. A synchronized clock drifts by less than 0.1 s in this time; a clock that was
-set is detected."""
+"""Time in ms for which a measurement is valid. A synchronized clock drifts by less than 0.1 s in this time; a
+clock that was set is detected."""
 _STEP_MS: Final = 1
 """Resolution of both clocks."""
 
 
 class ClockSkew(NamedTuple):
-    """Skew of a broker's clock: `ahead_ms` relative to ours, negative if it is behind, plus or minus
-    `bound_ms`."""
+    """Skew of a broker's clock: ahead of ours by `ahead_ms` (negative: behind), within `bound_ms`."""
 
     ahead_ms: float
     bound_ms: float
@@ -55,7 +55,7 @@ class BrokerClocks:
             self._of_broker[broker] = answered_ms, found
 
     def worst(self, now_ms: int) -> ClockSkew | None:
-        """Return the skew of the broker with the largest one; None if no broker has assigned a timestamp for
-        some minutes."""
-        valid = [one for at_ms, one in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
-        return max(valid, key=lambda one: (one.least_ms, abs(one.ahead_ms)), default=None)
+        """Return the largest skew of any broker; None if no broker has assigned a timestamp for some
+        minutes."""
+        valid = [skew for at_ms, skew in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
+        return max(valid, key=lambda skew: (skew.least_ms, abs(skew.ahead_ms)), default=None)

@@ -1,9 +1,8 @@
 """Demand of a lane: rate of arrival at its source and its backlog, independent of its throughput. Pure.
 
-The copy rate equals the arrival rate only while a lane is on time. A late lane is throttled or catching up;
-then the arrival rate follows from the growth of the source log's end. That growth is the amount copied plus
-the growth of the backlog, so an overloaded lane has a demand above its copy rate, and one that catches up a
-demand below it.
+The copy rate equals the arrival rate only while a lane is on time. For a late lane, which is throttled or
+catching up, the arrival rate is the copy rate plus the growth rate of the backlog. So the demand of an
+overloaded lane is above its copy rate, and the demand of a lane that catches up is below it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class Demand(NamedTuple):
 
 
 def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
-    """Return the demand of a lane that copies. `copied`: its recent rate in bytes and messages per second.
+    """Return the demand of a running lane. `copied`: its recent rate in bytes and messages per second.
 
-    Every offset counts as a record of the last copied size, so the backlog is overestimated if compaction has
-    left holes. The arrival rate of a late lane is unknown until two of its ends at least `LEAST_SECONDS`
-    apart have been observed and a record was copied, and if its source does not respond: then the copy rate
-    is a lower bound.
+    Every waiting offset counts as one record of the last copied size, so the backlog is overestimated if
+    compaction has removed records. The arrival rate of a late lane is unknown while the source does not
+    respond, before a record was copied, and before the end of the log was observed twice, at least
+    `LEAST_SECONDS` apart. In these cases, the copy rate is returned as a lower bound.
     """
     newest = history.newest
     if newest is None or history.unheard_since is not None:
@@ -51,7 +50,8 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """Return the demand; a lower bound is raised to the last known arrival rate."""
+    """Return the new demand. If its arrival rate is only a lower bound, it is raised to the previous arrival
+    rate."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

@@ -1,7 +1,9 @@
-"""Records that count against no latency objective, because they existed before a lane had to copy them.
+"""Records that do not count against a latency objective, because they existed before the lane had to copy
+them.
 
-If an operator pauses a datastream, or creates one on topics with records, the records that the lane finds at
-its start are late by that decision. The lane catches up in order, so newer records wait behind them. Pure.
+If an operator pauses a datastream, or creates one for topics that contain records, the records that exist
+when the lane starts are late because of that decision. The lane copies in order, so newer records wait behind
+them. Pure.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from typing import Final, NamedTuple
 from mirror.model import bounds
 
 WHOLE: Final = "*"
-"""Key for a resumption of the whole datastream, in place of a topic. No topic has this name."""
+"""Key, in place of a topic name, of a resumption of the whole datastream. No topic can have this name."""
 CHAIN_MS: Final = 3_600_000
-"""Maximum gap between the last resume and a new pause for the two pauses to share one patience."""
+"""Maximum time between a resume and the next pause for which both pauses count as one when the patience is
+computed."""
 MOST_RESUMPTIONS: Final = 1_000
 _UNREAD_MS: Final = 2_000
-"""Records from the last moments before a pause are on time, but still at the source when the lane stops."""
+"""Records produced within this time before a pause are on time, but may still be at the source when the lane
+stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,9 @@ class Resumption:
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that do not count, selected by timestamp in epoch ms: those before `before_ms`, and
-    those from `since_ms` to before `until_ms`. `patience_ms`: start of the limited time in which the records
-    behind them do not count either.
-    """
+    """Records of a lane that do not count, by timestamp in epoch ms: timestamps before `before_ms`, and
+    timestamps from `since_ms` to before `until_ms`. Records that wait behind them do not count either for a
+    limited time, which starts at `patience_ms`."""
 
     before_ms: int = 0
     since_ms: int = 0
@@ -53,11 +56,13 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that increases with each later excuse of a lane; 0 for none."""
+        """Number that identifies the excuse: it increases with each later excuse of a lane, and is 0 if there
+        is none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the excuse limited to the past, since a definition may contain any timestamp."""
+        """Return the excuse with times in the future replaced by the current time, since a definition may
+        contain any timestamp."""
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
@@ -71,13 +76,13 @@ NO_EXCUSE: Final = Excuse()
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
     """Return the excuse of a partition. `before_ms`: creation or last restart of its datastream."""
     found = [
-        one
-        for one in (resumptions.get(WHOLE), resumptions.get(topic))
-        if one is not None and one.covers(number) and one.until_ms > before_ms
+        resumption
+        for resumption in (resumptions.get(WHOLE), resumptions.get(topic))
+        if resumption is not None and resumption.covers(number) and resumption.until_ms > before_ms
     ]
     if not found:
         return Excuse(before_ms, patience_ms=before_ms) if before_ms else NO_EXCUSE
-    last = max(found, key=lambda one: one.until_ms)
+    last = max(found, key=lambda resumption: resumption.until_ms)
     since_ms = max(last.since_ms - _UNREAD_MS, 0)
     return Excuse(before_ms, since_ms, last.until_ms, max(before_ms, last.began_ms))
 
@@ -100,24 +105,23 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """A lane with an excuse, until it has caught up once. `patience_ms`: time allowed for that, in ms; it
-    also ends if the backlog has not shrunk for `_PROGRESS_MS`. After that, records covered by the excuse
-    still do not count, but the records behind them do."""
+    """A lane with an excuse, until the lane has caught up once. `patience_ms`: time allowed for catching up,
+    in ms. The patience also ends if the backlog has not shrunk for `_PROGRESS_MS`. Then records covered by
+    the excuse still do not count, but the records behind them do."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 
     def __init__(self, excuse: Excuse, patience_ms: int) -> None:
         self.excuse = excuse
         self.end = -1
-        """Source offset at which the lane has caught up once all earlier records are delivered; -1 if
-        unknown."""
+        """Source offset; the lane has caught up when all earlier records are delivered. -1 if unknown."""
         self._patience_ms = patience_ms
         self._is_patient = True
         self._least = self._least_ms = -1
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record delivered now counts. Records produced before a pause count, because the
-        lane ran at that time."""
+        """Return whether a record that is delivered now counts against objectives. Records produced before a
+        pause count, because the lane ran at that time."""
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)

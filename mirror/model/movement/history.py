@@ -1,4 +1,5 @@
-"""Positions of a lane over the last minutes, and the start times of its present conditions. Pure."""
+"""Positions of a lane during the last minutes, and the start times of its current conditions, such as being
+late. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Final, NamedTuple
 LATE_MS: Final = 10_000
 """Age above which a waiting record is late, for movement."""
 LEAST_SECONDS: Final = 4.0
-"""Minimum distance between waypoints except the last: reports in quicker succession replace each other, so
-that the window covers enough time (Burrow's `min-distance`)."""
+"""Minimum time between two waypoints; the last waypoint may be closer. A report that arrives sooner replaces
+the last waypoint, so that the window covers enough time (Burrow's `min-distance`)."""
 SILENCE_SECONDS: Final = 30.0
 """Time without a report after which a lane with waiting records counts as stopped."""
 _MOST_LATE: Final = 24
@@ -31,9 +32,9 @@ UNKNOWN_RETENTION: Final = Retention()
 
 
 class CaughtUpPosition(NamedTuple):
-    """Position of a lane, at a time in monotonic seconds, at which no record was late or hidden: everything
-    below `end` was readable, and the oldest waiting record had waited for `lag_ms`. `log_start`: as in
-    `LanePosition`."""
+    """Position of a lane at a time (monotonic seconds) when no record was late or hidden by a transaction.
+    All records below `end` were readable, and the oldest waiting record had waited for `lag_ms`. `log_start`:
+    as in `LanePosition`."""
 
     at: float
     checkpoint: int
@@ -43,22 +44,22 @@ class CaughtUpPosition(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """First offset of the source log from that time on, in monotonic seconds."""
+    """First offset of the source log, and the time (monotonic seconds) at which the log start moved there."""
 
     at: float
     offset: int
 
 
 class LanePosition(NamedTuple):
-    """Source offsets of a lane, as known to its worker: records below `checkpoint` are at the destination,
-    and records below `readable_end` are readable; an open transaction hides those between it and `end`.
+    """Source offsets of a lane, reported by its worker. Records below `checkpoint` are at the destination.
+    Records below `readable_end` are readable; an open transaction hides the records from there to `end`.
     `log_start`: first record of the source log; -1 if unknown. `hidden_ms`: age of the first hidden record;
-    None if there is none or it is unknown.
+    None if no record is hidden, or if the age is unknown.
 
-    `withheld`: the last positions, oldest first, that earlier reports omitted. `starts`: the last moves of
-    the log start in them. `is_watched`: from now on the worker reports the position only when it is relevant,
-    and the lane is on time until then. `life`: changes when the source log was replaced or has diverged from
-    the copied records and the lane continues with the new log.
+    `withheld`: the last positions that earlier reports omitted, oldest first. `starts`: the last moves of the
+    log start in the omitted positions. `is_watched`: from now on the worker reports the position only if it
+    is relevant; until then the lane is on time. `life`: changes when the source log was replaced or has
+    diverged from the copied records, and the lane continues with the new log.
     """
 
     checkpoint: int
@@ -74,9 +75,9 @@ class LanePosition(NamedTuple):
 
 
 class LaneSample(NamedTuple):
-    """One report of a lane, at a time in monotonic seconds. `lag_ms`: age of the oldest waiting record by its
-    timestamp; None if unknown, 0 also if the source has confirmed that no record waits. `hidden_ms`: the same
-    for the first record hidden by an open transaction. `life`: as in `LanePosition`."""
+    """One report of a lane, and its time in monotonic seconds. `lag_ms`: age of the oldest waiting record by
+    its timestamp; None if unknown, and 0 if the source has confirmed that no record waits. `hidden_ms`: age
+    of the first record hidden by an open transaction. `life`: as in `LanePosition`."""
 
     at: float
     checkpoint: int
@@ -94,12 +95,12 @@ class LaneSample(NamedTuple):
 
     @property
     def is_caught_up(self) -> bool:
-        """True if no record waits, according to a responding source."""
+        """True if the source has confirmed that no record waits."""
         return self.waiting == 0 and self.lag_ms is not None
 
     @property
     def is_held(self) -> bool:
-        """True if no waiting record is readable yet because of an open transaction."""
+        """True if an open transaction hides all waiting records."""
         return self.waiting == 0 and self.end > self.checkpoint
 
 
@@ -112,16 +113,17 @@ class CheckpointRewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """`waypoints`: samples, oldest first. A lane on time keeps a few, a late lane those of the last two
-    minutes.
+    """History of a lane. `waypoints`: samples, oldest first; a few for a lane that is on time, and the last
+    two minutes for a late lane.
 
-    Times (monotonic seconds) are the start of a present condition, however long ago; None if the condition
-    does not hold. `late_since`: a record has waited for more than `LATE_MS` or an unknown time.
-    `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the checkpoint is at
-    an open transaction. `unheard_since`: it is unknown whether records wait. `record_bytes`: mean size of
-    copied records, if any. `starts`: the last starts of the source log; the first one was found there, the
-    others are steps of retention, which brokers take minutes apart. `waits`: `waiting` of each waypoint;
-    `unrest`: for each pair of consecutive waypoints, the squared change of `waiting` per second.
+    Fields that end in `_since` are the time (monotonic seconds) at which a condition began; None if the
+    condition does not hold. `late_since`: a record has waited for longer than `LATE_MS`, or for an unknown
+    time. `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the next record
+    to copy belongs to an open transaction. `unheard_since`: it is unknown whether records wait.
+    `record_bytes`: mean size of copied records, if any. `starts`: the last starts of the source log. The
+    first was found when the history began; each further start is a deletion by retention, which brokers do
+    every few minutes. `waits`: `waiting` of each waypoint; `unrest`: for each pair of consecutive waypoints,
+    the squared change of `waiting` per second.
     """
 
     waypoints: tuple[LaneSample, ...] = ()
@@ -143,7 +145,7 @@ class LaneHistory(NamedTuple):
 
     @property
     def is_in_time(self) -> bool:
-        """True if no waiting record is late, hidden, of unknown age, or being written again."""
+        """True if no waiting record is late, hidden, of unknown age, or being copied a second time."""
         return (
             self.late_since is None
             and self.held_since is None
@@ -153,8 +155,9 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record hidden by an open transaction, as of the last report; until that record has
-        been read, the time spent waiting for the transaction. None if no record is hidden."""
+        """Age of the first record hidden by an open transaction, at the last report. As long as that record
+        has not been read, the result is the time that the lane has waited for the transaction. None if no
+        record is hidden."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None
@@ -163,10 +166,10 @@ class LaneHistory(NamedTuple):
 
     @property
     def age_ms(self) -> int | None:
-        """Waiting time of the oldest record, as of the last report; None if unknown.
+        """Time that the oldest record has waited, at the last report; None if unknown.
 
-        Records beyond a reported end of the log arrived after that report. A timestamp older than the report
-        is then event time and not the start of the wait.
+        Records beyond the end offset of an earlier report arrived after that report, whatever their
+        timestamps are (some producers set event times).
         """
         return _age_ms(self.waypoints) if self.waypoints else None
 
@@ -179,9 +182,9 @@ class LaneHistory(NamedTuple):
     ) -> LaneHistory:
         """Return the history with one more report.
 
-        `answered_at`: time of the worker's previous report, with or without this lane; reports omit lanes
-        without news. `retention` and `record_bytes`: new values if known, else the previous ones are kept. A
-        different `life` starts a new history.
+        `answered_at`: time of the worker's previous report, even if that report omitted this lane.
+        `retention` and `record_bytes`: new values; if unknown, the previous values are kept. A different
+        `life` starts a new history.
         """
         before = self.newest
         if before is not None and before.life != sample.life:
@@ -196,9 +199,9 @@ class LaneHistory(NamedTuple):
     def after_quiet(
         self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
-        """Return the history after several reports in which the lane was on time and advanced: the same
-        result as `after` for each. `starts`: the last moves of the log start in them. `record_bytes`: present
-        value."""
+        """Return the history after several reports in which the lane was on time and advanced. The result is
+        the same as that of calling `after` for each report. `starts`: the last moves of the log start in
+        these reports. `record_bytes`: current value."""
         waypoints = self.waypoints
         life = waypoints[-1].life
         for at, checkpoint, end, age, log_start in steps:
@@ -246,7 +249,8 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of these waypoints. Only the values of the last waypoint are new."""
+        """Return `waits` and `unrest` of these waypoints. Only the values of the last waypoint are computed;
+        the others are reused."""
         kept = len(waypoints) - 1
         if not kept:
             return (waiting,), ()
@@ -265,7 +269,8 @@ NO_HISTORY: Final = LaneHistory()
 
 
 def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple[LogStart, ...]:
-    """Return the last starts of a log with one more; a lower start means that the log was replaced."""
+    """Return the known starts of a log with `log_start` appended. A lower start than before means that the
+    log was replaced."""
     if log_start < 0 or (known and known[-1].offset == log_start):
         return known
     if known and log_start < known[-1].offset:
@@ -290,8 +295,8 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
 
 
 def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
-    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`, given that records wait at
-    the last one. Waypoints older than `LATE_MS` need no check."""
+    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`. Records wait at the last
+    waypoint. Waypoints older than `LATE_MS` need no check."""
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False

@@ -34,13 +34,13 @@ _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
-"""Minimum span of a history from which the trend of a moving lane is derived: a burst of half a minute is no
-trend. A loss that is nearer than this is reported without waiting."""
+"""Minimum length of a history from which the trend of a moving lane is derived, so that a short burst does
+not count as a trend. A loss that would happen sooner than this is reported at once."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the first loss; None if no records wait, none are deleted, or it is
-    unknown."""
+    """Return the seconds until the first loss; None if no records wait, if retention deletes no records, or
+    if the time is unknown."""
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
@@ -52,14 +52,15 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
         _by_size(history),
         left_by_movement(history.starts, newest.checkpoint, newest.at),
     )
-    left = [one - passed for one in known if one is not None]
+    left = [seconds - passed for seconds in known if seconds is not None]
     return max(min(left), 0.0) if left else None
 
 
 def backlog_share(history: LaneHistory) -> float | None:
-    """Return the waiting share of the data retained by the source; None if unknown.
+    """Return the backlog as a share of the data that the source retains: the largest of the shares by time,
+    by bytes and by records.
 
-    It is the largest of the shares by time, bytes and records.
+    None if unknown.
     """
     newest, kept = history.newest, history.retention
     if newest is None:
@@ -76,7 +77,7 @@ def backlog_share(history: LaneHistory) -> float | None:
 
 
 def is_long_enough(history: LaneHistory) -> bool:
-    """Return whether the history spans minutes."""
+    """Return whether the history is long enough to derive a trend."""
     waypoints = history.waypoints
     return len(waypoints) > 1 and waypoints[-1].at - waypoints[0].at >= SLOPE_SECONDS
 
@@ -85,10 +86,10 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     """Return the seconds until the first loss if the lane keeps its pace, never less than `seconds_to_loss`;
     None if no record is lost at that pace.
 
-    The pace is the lower one of the whole history and its last seconds: a lane that has become slower is not
-    excused by its past, and a lane that alternately gains and loses ground is not excused by its last gain. A
-    lane with only one report counts as stopped. `since`: ignore reports before this time, because the backlog
-    has shrunk steadily since then.
+    The lower of two paces applies: that of the whole history, and that of its last seconds. So a lane that
+    was fast before, or that is fast only at the moment, does not look safe. A lane with only one report
+    counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk steadily since
+    then.
     """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
@@ -103,7 +104,7 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     ):
         if left is None:
             continue
-        most = max((share(history, one, newest) for one in before), default=1.0)
+        most = max((share(history, sample, newest) for sample in before), default=1.0)
         if most > 0:
             found.append(max(left - passed, 0.0) / min(most, 1.0))
     return min(found, default=None)
@@ -114,12 +115,12 @@ def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneS
     report.
     """
     older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
-    recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
+    recent = [sample for sample in older if newest.at - sample.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
 
 
 def _aging(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return the seconds by which the oldest record ages per second."""
+    """Return the change of the age of the oldest waiting record, in seconds per second."""
     if newest.is_held or newest.lag_ms is None or before.lag_ms is None:
         return 1.0
     return (newest.lag_ms - before.lag_ms) / 1000 / (newest.at - before.at)
@@ -162,8 +163,8 @@ def left_by_time(retention: Retention, age_ms: int) -> float | None:
 
 
 def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float, each: float) -> float | None:
-    """Return the seconds until retention by size deletes the first of `waiting` offsets before the end, which
-    has `grown` in `seconds`. `each`: bytes per record."""
+    """Return the seconds until retention by size deletes the first of the last `waiting` offsets of the log.
+    The log has grown by `grown` offsets in `seconds`. `each`: bytes per record."""
     kept = retention.size_bytes
     if kept is None or kept == UNLIMITED or grown <= 0 or seconds <= 0:
         return None
@@ -184,6 +185,7 @@ def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> 
 
 
 def _speed(starts: Sequence[LogStart]) -> float:
-    """Return the speed of the log start in offsets per second. It must have moved at least twice."""
+    """Return the speed of the log start in offsets per second. The log start must have moved at least
+    twice."""
     first, last = starts[1], starts[-1]
     return (last.offset - first.offset) / (last.at - first.at)

@@ -1,13 +1,14 @@
-"""Filter for positions of a lane that need not be reported because they contain nothing relevant. Pure.
+"""Decides which positions of a lane a worker reports to its instance, and which it withholds as irrelevant.
+Pure.
 
-Most reports are about lanes on time: the position has advanced, waiting records are young, and none is
-hidden. Once the instance has received one such position, later ones stay here, the last few of them, and are
-sent with the next position that is different. So the instance has all data for the rules of
-`mirror.model.movement.history`, as if each position had been reported (`LaneTrack`;
+Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
+After the worker has reported one such position, it withholds the following ones. It keeps the last few of
+them, and sends them with the next position that is not uneventful. The instance can then apply the rules of
+`mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
 
-If the source may delete records before they are copied, the time to loss is evaluated here by the rules of
-`mirror.model.movement.loss`, and positions are reported often while a loss is near.
+If the source may delete records before they are copied, this module evaluates the time to loss by the rules
+of `mirror.model.movement.loss`. Positions are reported often while a loss is near.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _LATE_MS: Final[int] = LATE_MS
 _LEAST_SECONDS: Final[float] = LEAST_SECONDS
 _SILENCE_SECONDS: Final[float] = SILENCE_SECONDS
 _MOST_STEPS: Final[int] = MOST_IN_TIME
-"""Module-level copies, which compiled code accesses faster."""
+"""Module-level copies of imported constants, which compiled code accesses faster."""
 _NEVER: Final = -1e300
 _LEAST_STARTS: Final = 3
-"""Number of log starts from which on the time to loss is evaluated by the position."""
+"""Minimum number of log starts for evaluating the time to loss by the position of the lane."""
 _FAR_SECONDS: Final = 1_800.0
-"""Time to loss that needs no close watch."""
+"""Time to loss, in seconds, above which positions need not be reported often."""
 _LOOK_SECONDS: Final = 60.0
 _LOOK_SHARE: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 600.0
-"""Interval between evaluations of the time to loss: `_LOOK_SHARE` of that time, at least `_LOOK_SECONDS` and
-at most this. While a loss is near, each evaluation reports the position."""
+"""Maximum interval between evaluations of the time to loss. The interval is `_LOOK_SHARE` of the time to
+loss, and at least `_LOOK_SECONDS`. While a loss is near, each evaluation reports the position."""
 _REPORT_AGAIN_SECONDS: Final = 600.0
 _REPORT_AGAIN_SHARE: Final = 0.1
 """A reported time to loss is refreshed after `_REPORT_AGAIN_SECONDS` or this share of the time, whichever is
@@ -52,7 +53,7 @@ _NO_AGE: Final = -1
 
 
 class _MutablePosition:
-    """A mutable `CaughtUpPosition` that is reused: each of many lanes has one at any time."""
+    """A mutable `CaughtUpPosition`, reused to save memory because there are many lanes."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -71,13 +72,15 @@ class PositionWatch:
     def __init__(self) -> None:
         self._turn = self._life = -1
         self._at = self._before = self._reported_at = _NEVER
-        """Times of the last report, the last waypoint but one, and the last reported position."""
+        """Times of the last measurement, of the last waypoint but one, and of the last position that was
+        reported."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of steps since the last reported position; the last few are in `_steps`, a ring buffer."""
+        """Number of withheld positions since the last reported one. The last few are in the ring buffer
+        `_steps`."""
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
@@ -85,7 +88,7 @@ class PositionWatch:
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
-        """True if the last report may have given the instance a time to loss."""
+        """True if the instance may have derived a time to loss from the last reported position."""
         self._looked_at = self._look_at = _NEVER
         """Times of the last and the next evaluation of the time to loss."""
         self._looked_end = 0
@@ -100,7 +103,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Report the next position, because the receiver has lost the earlier ones."""
+        """Report the next position, because the instance has lost the earlier positions."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
@@ -113,9 +116,9 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Take in a report; return whether its position can be omitted. `moments`: times of this report and
-        of the worker's previous one, with or without this lane. `copied`: records and bytes between them. The
-        other arguments are as in `LanePosition` and `Waypoint`."""
+        """Process a new position; return whether it can be withheld. `moments`: times of this report and of
+        the worker's previous report, even if that report omitted this lane. `copied`: records and bytes
+        between them. The other arguments are as in `LanePosition` and `Waypoint`."""
         at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if answered_at > self._at and self._is_caught_up:
@@ -146,7 +149,8 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times with the spacing of waypoints, and store a withheld step."""
+        """Update the times in the way that the history spaces its waypoints, and store a withheld
+        position."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at
@@ -192,7 +196,7 @@ class PositionWatch:
         )
 
     def report(self, place: LanePosition) -> LanePosition:
-        """Return the position of the last report, with the positions withheld before it."""
+        """Return the position with the positions that were withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
         withheld = tuple([self._steps[step % _MOST_STEPS].position() for step in steps])
         starts = tuple(self._moves[-MOST_STARTS:])

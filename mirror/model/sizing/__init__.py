@@ -1,1 +1,1 @@
-"""Number of tasks and instances needed, as values that any instance can show."""
+"""Values for the number of tasks and instances needed, which any instance can show."""

@@ -26,10 +26,10 @@ class HourNeed:
 class GroupNeed:
     """Sizing of one group of datastreams.
 
-    `tasks`: number in force. `now`: number that the present load needs, None if unknown. `coming`: the next
-    hours, empty without a forecast. `why`: missing data and the reason; empty if complete. `tried`,
-    `covered`, `error`: accuracy of such forecasts, as in `assigner.forecast.seasonal.Grade`; None without
-    enough history.
+    `tasks`: current number of tasks. `now`: number needed for the current load, None if unknown. `coming`:
+    need in the next hours, empty without a forecast. `why`: which data is missing, and the reason; empty if
+    none is missing. `tried`, `covered`, `error`: accuracy of the forecast, as in
+    `assigner.forecast.seasonal.Grade`; None without enough history.
     """
 
     group: GroupName
@@ -44,8 +44,8 @@ class GroupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Sums over the hours of a forecast: cost of the present size, and cost of the needed size.
-    `needed_instance_hours` is None if the number of tasks per instance is unknown."""
+    """Sums over the hours of a forecast: cost of the current number of tasks and instances, and cost of the
+    needed number. `needed_instance_hours` is None if the number of tasks per instance is unknown."""
 
     hours: int
     task_hours: int
@@ -56,11 +56,11 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class PastNeed:
-    """Task-hours over past hours in which the load of every group is known.
+    """Task-hours over the past hours in which the load of every group is known.
 
-    `task_hours`: cost of the present size in these hours. `peak_task_hours`: cost of the size for the busiest
-    hour in these hours. `needed_task_hours`: sum of each hour's need by mean load, the lower bound for any
-    sizing, regardless of task limits.
+    `task_hours`: cost of the current number of tasks. `peak_task_hours`: cost of the number of tasks that the
+    busiest of these hours needs. `needed_task_hours`: sum of the tasks that each hour needs for its mean
+    load, regardless of task limits; no sizing can cost less.
     """
 
     hours: int
@@ -73,14 +73,14 @@ class PastNeed:
 class Advice:
     """Advice computed by the leader at `computed_ms` (epoch ms).
 
-    `required_tasks`, `required_instances`: needed now and very soon, steady enough for an autoscaler; None if
-    the need of a group is unknown, which `why` names. `tasks_at_least`, `instances_at_least`: need of the
-    other groups. `last_required_tasks`: last value known for all groups. `lower_since_ms`, `lower_tasks`:
-    time since which fewer tasks would suffice, and the maximum needed since; None otherwise. `rises`: first
-    hour that needs more than is required now. `peak`: hour with the largest need, `peak_instances`: instances
-    for it; both for groups with a known need. `sums`: None without a forecast. `past_day`, `past_week`: last
-    24 and 168 whole hours; None without an hour that is known for every group. `tasks_per_instance`: None if
-    the capacity of an instance is unknown.
+    `required_tasks`, `required_instances`: needed now and very soon, and steady enough for an autoscaler;
+    None if the need of a group, which `why` names, is unknown. `tasks_at_least`, `instances_at_least`: need
+    of all groups whose need is known. `last_required_tasks`: the last `required_tasks` that was known.
+    `lower_since_ms`, `lower_tasks`: time since which fewer tasks have been sufficient, and the maximum needed
+    since then; otherwise None. `rises`: first hour that needs more than `required_tasks`. `peak`: hour with
+    the largest need, `peak_instances`: instances for it; both for groups with a known need. `sums`: None
+    without a forecast. `past_day`, `past_week`: last 24 and 168 whole hours; None without an hour that is
+    known for every group. `tasks_per_instance`: None if the capacity of an instance is unknown.
     """
 
     computed_ms: int
@@ -106,21 +106,20 @@ class Advice:
 
 
 def age_text(advice: Advice, now_ms: int) -> str:
-    """Return how old an advice is, such as `12 min`."""
+    """Return the age of an advice, such as `12 min`."""
     return duration_text(max(now_ms - advice.computed_ms, 0) // 1000)
 
 
 def sentence_with_age(advice: Advice, now_ms: int) -> str:
-    """Return its sentence and how old it is."""
+    """Return the sentence of an advice, followed by its age."""
     return f"{advice.sentence} (computed {age_text(advice, now_ms)} ago)"
 
 
 def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
-    """Return the hours that are not over, for all groups; groups without a forecast keep their present
-    need.
-    """
+    """Return the need of all groups together in the current and the following hours. Groups without a
+    forecast count with their current need."""
     by_group = [{hour.hour_ms: hour for hour in group.coming} for group in groups]
-    hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
+    hours = sorted({hour for coming in by_group for hour in coming if hour + HOUR_MS > now_ms})
     found = []
     for hour in hours:
         middle = most = 0

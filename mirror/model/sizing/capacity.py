@@ -18,8 +18,8 @@ does, since 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %."""
 
 
 class CapacityOrigin(StrEnum):
-    """Origin of a capacity: the settings, the datastream's own knobs, the measured cost of copying, or the
-    default from the settings until enough is measured."""
+    """Origin of a capacity: the settings, the datastream's own options, the measured cost of copying, or the
+    settings' default until enough is measured."""
 
     SETTING = "setting"
     DATASTREAM = "datastream"
@@ -41,13 +41,14 @@ class CapacityTerms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
-    """Capacity that a plan was made with. Rates are per second, for one task at full capacity; placement
-    fills it to `utilisation_percent`. `messages_per_second`: None means that only bytes count.
+    """Capacity that a plan is based on. Rates are per second, for one task at full capacity; placement fills
+    a task to `utilisation_percent` of it. `messages_per_second`: None means that only bytes count.
 
     The learned values are present even if they are not used. `learned_bytes_per_second` is between `low` and
-    `high`; `learned_messages_per_second` corresponds to it. They result from `observations` over
-    `observed_seconds` of workers, with batches of `bytes_per_batch` and `records_per_batch`. `passthrough`:
-    share of unopened batches. Without measurements these values are None or 0. `why`: origin in words.
+    `high`; `learned_messages_per_second` corresponds to it. They are computed from `observations` of workers
+    over `observed_seconds`, with batches of `bytes_per_batch` and `records_per_batch`. `passthrough`: share
+    of batches copied without decompression. Without measurements these values are None or 0. `why`:
+    explanation of the origin.
     """
 
     origin: CapacityOrigin
@@ -67,7 +68,7 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values that determine a plan, without the evidence."""
+        """Values that affect a plan, without the measurements behind them."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
@@ -107,8 +108,8 @@ def capacity_in_use(
 
 
 def _bounded(found: MeasuredCapacity, terms: CapacityTerms) -> int:
-    """Round to three digits and limit to plausible values and a multiple of the fastest observed rate. Two
-    digits would add 5 % to the noise near 1.0, and the band is not that wide."""
+    """Round to three digits and limit to plausible values and a multiple of the fastest observed rate.
+    Rounding to two digits would add 5 % to the noise, which is more than `_BAND` allows."""
     furthest = max(found.furthest, terms.unlearned_bytes_per_second)
     rate = min(found.bytes_per_second, furthest, LARGEST_CAPACITY)
     return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)

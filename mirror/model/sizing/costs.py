@@ -2,11 +2,13 @@
 
 A task is copied by one thread of one worker process, so its capacity is the amount that one core can copy.
 The input are intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. For
-the sums of an hour, bytes over CPU seconds is the rate of a core; its uncertainty follows from the variance
-between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed., 6.3).
+the sums of an hour, bytes divided by CPU seconds is the rate of a core; its uncertainty follows from the
+variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed.,
+6.3).
 
 CPU time that an idle worker spends on small responses and batches is excluded, because it disappears under
-load. The excluded amount is derived from counts (`spare_cpu_ms` of `MirrorMetric`) and is less certain.
+load. The excluded CPU time is estimated from counts (`spare_cpu_ms` of `MirrorMetric`), which adds to the
+uncertainty.
 """
 
 from __future__ import annotations
@@ -19,18 +21,19 @@ from typing import Final
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""Number of hours kept; always includes a daily peak."""
+"""Number of hours kept; more than a day, so that they include a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
-"""Minimum of intervals and of their total length for an hour to be conclusive."""
+"""Minimum number of intervals in an hour, and their minimum total length, for the hour to be conclusive."""
 _ENOUGH_SECONDS: Final = 300.0
-"""If any hour has this much, hours with less are ignored: they may contain only a start."""
+"""If the intervals of any hour have this length, hours with less are ignored, because they may contain only
+the start of a worker."""
 _BUSY_SHARE: Final = 0.5
-"""Share of the busiest hour's CPU time. Hours below it do not determine capacity, and polling outweighs
-copying in their cost."""
+"""Share of the busiest hour's CPU time. Hours with less are ignored: they do not determine the capacity, and
+most of their CPU time is polling."""
 _FURTHEST: Final = 4
-"""Limit of a capacity as a multiple of the fastest observed worker: beyond it, the network or a disk may be
-the bottleneck."""
+"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above it, the network
+or a disk may be the bottleneck."""
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9
 """Maximum share of CPU time that is excluded, however idle a worker was."""
@@ -40,10 +43,11 @@ _SPARE_ERROR: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
-    """Sums over intervals of workers, for one group. `seconds`: their length; `passthrough_batches`: unopened
-    ones among `batches`. `spare_cpu_seconds`: part of `cpu_seconds` that disappears under full load.
-    `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s², bytes² and s·bytes, of the CPU time
-    that is not spare. `fastest`: largest bytes per second of one interval."""
+    """Sums over intervals of workers, for one group. `seconds`: total length of the intervals.
+    `passthrough_batches`: batches copied without decompression. `spare_cpu_seconds`: part of `cpu_seconds`
+    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s²,
+    bytes² and s·bytes, of the CPU time that is not spare. `fastest`: largest bytes per second of one
+    interval."""
 
     observations: int
     seconds: float
@@ -94,7 +98,7 @@ class CostSums:
 
     @property
     def is_conclusive(self) -> bool:
-        """True if a capacity can be computed from it."""
+        """True if a capacity can be computed from these sums."""
         is_long = self.observations >= LEAST_OBSERVATIONS and self.seconds >= LEAST_SECONDS
         return is_long and self.cpu_seconds > 0 and self.bytes > 0
 
@@ -124,11 +128,11 @@ def _needed(cpu_seconds: float, spare: float) -> float:
 @dataclass(frozen=True, slots=True)
 class MeasuredCapacity:
     """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core;
-    `low`, `high`: `bytes_per_second` minus and plus twice the standard error; `furthest`: cap for it.
-    `spare`: share of CPU time excluded because it disappears under full load.
+    `low`, `high`: `bytes_per_second` minus and plus twice the standard error; `furthest`: upper limit of
+    `bytes_per_second`. `spare`: share of CPU time excluded because it disappears under full load.
 
     `observations`, `seconds`: over all `hours` that count. `bytes_per_batch`, `records_per_batch` and
-    `passthrough`, the share of unopened batches: from the most expensive hour.
+    `passthrough` (share of batches copied without decompression) are from the most expensive hour.
     """
 
     bytes_per_second: float
@@ -158,16 +162,17 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
     """Return the capacity measured over the last day; None without enough data.
 
     The most expensive hour determines it, so that a plan holds at every time of a day with varying batch
-    sizes. If no hour alone is conclusive, such as just after the hour, all hours count as one.
+    sizes. If no hour is conclusive by itself, for example shortly after the first hour has begun, all hours
+    count as one.
     """
-    recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
-    known = [one for one in recent if one.is_conclusive] or _together(recent)
-    known = [one for one in known if one.seconds >= _ENOUGH_SECONDS] or known
+    recent = [sums for hour, sums in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
+    known = [sums for sums in recent if sums.is_conclusive] or _together(recent)
+    known = [sums for sums in known if sums.seconds >= _ENOUGH_SECONDS] or known
     if not known:
         return None
-    busiest = max(one.cpu_seconds / one.seconds for one in known)
-    counted = [one for one in known if one.cpu_seconds / one.seconds >= _BUSY_SHARE * busiest]
-    dearest = min(counted, key=lambda one: one.bytes_per_core_second)
+    busiest = max(sums.cpu_seconds / sums.seconds for sums in known)
+    counted = [sums for sums in known if sums.cpu_seconds / sums.seconds >= _BUSY_SHARE * busiest]
+    dearest = min(counted, key=lambda sums: sums.bytes_per_core_second)
     rate, margin = dearest.bytes_per_core_second, _SIGMAS * dearest.error
     batches = max(dearest.batches, 1.0)
     return MeasuredCapacity(
@@ -175,9 +180,9 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
         messages_per_second=dearest.records / dearest.needed_cpu_seconds,
         low=max(rate - margin, 0.0),
         high=rate + margin,
-        furthest=_FURTHEST * max(one.fastest for one in known),
-        observations=sum(one.observations for one in counted),
-        seconds=sum(one.seconds for one in counted),
+        furthest=_FURTHEST * max(sums.fastest for sums in known),
+        observations=sum(sums.observations for sums in counted),
+        seconds=sum(sums.seconds for sums in counted),
         hours=len(counted),
         bytes_per_batch=dearest.bytes / batches,
         records_per_batch=dearest.records / batches,

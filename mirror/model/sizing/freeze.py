@@ -120,8 +120,8 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
-    """Return a one-time window. A repeated hour starts with its first and ends with its second occurrence; a
-    time in a skipped hour means the moment of the clock change."""
+    """Return a one-time window. In an hour that a clock change repeats, the window begins at the first and
+    ends at the second occurrence of a time. A time in a skipped hour means the moment of the clock change."""
     try:
         first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))
         since, until = _moment(first.replace(fold=0)), _moment(last.replace(fold=1))
@@ -139,7 +139,8 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
 
 
 def _moment(local: datetime) -> datetime:
-    """Return the UTC time at which the local clock shows that time, or at which it jumps over it."""
+    """Return the UTC time at which the local clock shows that time, or at which a clock change skips that
+    time."""
     found, wanted = local.astimezone(UTC), local.replace(tzinfo=None)
     if found.astimezone(local.tzinfo).replace(tzinfo=None) == wanted:
         return found

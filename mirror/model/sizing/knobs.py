@@ -1,6 +1,7 @@
 """Placement choices of a datastream: capacity and utilisation of its tasks, strategy and load provider. Pure.
 
-Bounds on the number of tasks are in `TaskLimits`. Choices that a datastream omits default to the settings.
+Bounds on the number of tasks are in `TaskLimits`. The settings provide the defaults of options that a
+datastream omits.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
-    """Choices of one datastream; None for the default from the settings. Capacities are per task and second;
-    `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its tasks.
-    `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count. Raises
-    InvalidRequest."""
+    """Placement options of one datastream; None for the default from the settings. Capacities are per task
+    and second; `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its
+    tasks. `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count.
+    Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
@@ -126,13 +127,13 @@ def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """Return the capacity terms for tasks that datastreams share, in place of the settings: the strictest of
-    each choice, and a number before `learned`."""
+    """Return the capacity terms for tasks that several datastreams share: the strictest value of each option,
+    with `terms` from the settings as defaults. A number takes precedence over `learned`."""
     found = tuple(several)
-    capacities = [one.capacity_bytes_per_second for one in found]
+    capacities = [knobs.capacity_bytes_per_second for knobs in found]
     numbers = [capacity for capacity in capacities if isinstance(capacity, int)]
-    messages = [one.capacity_messages_per_second for one in found if one.capacity_messages_per_second]
-    filled = [one.utilisation_percent for one in found if one.utilisation_percent]
+    messages = [knobs.capacity_messages_per_second for knobs in found if knobs.capacity_messages_per_second]
+    filled = [knobs.utilisation_percent for knobs in found if knobs.utilisation_percent]
     if numbers or LEARNED in capacities:
         terms = replace(terms, bytes_per_second=min(numbers, default=None), of_datastream=bool(numbers))
     return replace(
@@ -144,15 +145,18 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
     """Return the largest headroom chosen; None for the default."""
-    return max((one.scale_in_headroom for one in several if one.scale_in_headroom is not None), default=None)
+    return max(
+        (knobs.scale_in_headroom for knobs in several if knobs.scale_in_headroom is not None), default=None
+    )
 
 
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
     """Return the first strategy chosen; None for the default."""
-    return next((one.strategy for one in several if one.strategy is not None), None)
+    return next((knobs.strategy for knobs in several if knobs.strategy is not None), None)
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return `none` if chosen at all, else the first provider chosen; None for the default."""
-    chosen = [one.load_provider for one in several if one.load_provider is not None]
+    """Return `none` if any datastream chooses it, otherwise the first provider chosen; None for the
+    default."""
+    chosen = [knobs.load_provider for knobs in several if knobs.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

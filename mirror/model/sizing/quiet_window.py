@@ -1,9 +1,10 @@
 """Quiet window: the hours of each weekday with the lowest load of a datastream, learned from its hourly
 loads. Pure.
 
-Each day is normalized by its own mean, so that busy and calm days weigh the same. The median of these shares
-is taken for each hour of the day, and the window is the run of the wanted length with the lowest total. A
-weekday with two weeks of data gets its own window if the common one carries clearly more on it.
+Each day is normalized by its own mean, so that busy and calm days weigh the same. For each hour of the day,
+the median of the normalized loads is computed. The window consists of the consecutive hours with the lowest
+total of these medians. A weekday with two weeks of data gets its own window if the load in the common window
+is clearly higher on that weekday.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ HOUR_MS: Final = 3_600_000
 _DAY: Final = 24
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FIRST_WEEKDAY: Final = 3
-"""Weekday of 1 January 1970, a Thursday."""
+"""Weekday of 1 January 1970, which was a Thursday."""
 _FEWEST_DAYS: Final = 2
 _CLEARLY: Final = 1.25
 Day = Mapping[int, float]
@@ -36,7 +37,8 @@ class QuietTerms:
 
 @dataclass(frozen=True, slots=True)
 class QuietWindow:
-    """Window of some hours from an hour in UTC. `first_hours`: by weekday, starting with Monday."""
+    """Window that starts at a full hour in UTC and lasts `hours`. `first_hours`: by weekday, starting with
+    Monday."""
 
     first_hours: tuple[int, ...]
     hours: int
@@ -44,7 +46,7 @@ class QuietWindow:
     def contains(self, now_ms: int) -> bool:
         """Return whether the timestamp (epoch ms) is within the window of its day or of the day before."""
         day, hour = divmod(now_ms // HOUR_MS, _DAY)
-        today, yesterday = (self.first_hours[_weekday(one)] for one in (day, day - 1))
+        today, yesterday = (self.first_hours[_weekday(weekday)] for weekday in (day, day - 1))
         return 0 <= hour - today < self.hours or 0 <= hour + _DAY - yesterday < self.hours
 
     @property
@@ -52,7 +54,7 @@ class QuietWindow:
         """Text for users: `22:00 to 02:00 UTC`, with weekdays if they differ."""
         runs = [
             (hour, [weekday for weekday, _ in days])
-            for hour, days in groupby(enumerate(self.first_hours), key=lambda one: one[1])
+            for hour, days in groupby(enumerate(self.first_hours), key=lambda pair: pair[1])
         ]
         spans = [f"{first:02}:00 to {(first + self.hours) % _DAY:02}:00" for first, _ in runs]
         if len(runs) == 1:
@@ -65,8 +67,8 @@ class QuietWindow:
 def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow | None:
     """Return the window of a datastream, given its hourly loads (bytes/s) by start of the hour (epoch ms).
 
-    None if disabled, if an hour of the day has data from fewer than two days, without traffic, or if the load
-    is too even.
+    None if windows are disabled, if an hour of the day has data from fewer than two days, if there is no
+    traffic, or if the load is too even.
     """
     if not 0 < terms.hours < _DAY:
         return None
@@ -87,13 +89,13 @@ def _weekday(day: int) -> int:
 
 
 def _days(weekdays: list[int]) -> str:
-    first, last = (_WEEKDAYS[one] for one in (weekdays[0], weekdays[-1]))
+    first, last = (_WEEKDAYS[weekday] for weekday in (weekdays[0], weekdays[-1]))
     return first if first == last else f"{first} to {last}"
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Return days since 1970 with traffic and at least half of their hours known: loads divided by the day's
-    mean."""
+    """Return loads divided by the day's mean, by day since 1970. Omits days without traffic, and days of
+    which less than half of the hours are known."""
     days: dict[int, dict[int, float]] = {}
     for hour_ms, total in totals.items():
         day, hour = divmod(hour_ms // HOUR_MS, _DAY)
@@ -112,7 +114,11 @@ def _profile(days: Iterable[Day]) -> list[float] | None:
     for loads in days:
         for hour, share in loads.items():
             shares[hour].append(share)
-    return None if any(len(one) < _FEWEST_DAYS for one in shares) else [median(one) for one in shares]
+    return (
+        None
+        if any(len(values) < _FEWEST_DAYS for values in shares)
+        else [median(values) for values in shares]
+    )
 
 
 def _lightest(profile: list[float], hours: int) -> int:
@@ -120,7 +126,8 @@ def _lightest(profile: list[float], hours: int) -> int:
 
 
 def _own(profile: list[float] | None, common: int, hours: int) -> int:
-    """Return the first hour for a weekday: `common` unless another window is clearly lighter."""
+    """Return the first hour of a weekday's window: `common`, unless the load in another window is clearly
+    lower."""
     if profile is None:
         return common
     own = _lightest(profile, hours)

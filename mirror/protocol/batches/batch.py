@@ -1,9 +1,9 @@
 """Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
-it, so renumbering a batch is free, for brokers and for us. The one change inside is the producer identity:
-the destination deduplicates by (producer id, epoch, sequence), and the source's identity is invalid there.
-Layout: Apache Kafka, `DefaultRecordBatch`.
+it, so renumbering a batch costs almost nothing, for brokers and for the mirror. The only change after them is
+the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the source's
+identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp
@@ -95,10 +95,8 @@ class BatchHeader:
 
     @property
     def first_timestamp(self) -> int:
-        """Timestamp of the first record that the batch was written with.
-
-        The maximum timestamp if the first is lost: log append time, or the log cleaner's delete horizon.
-        """
+        """Timestamp of the first record that the batch was written with; the maximum timestamp, if log append
+        time or the cleaner's delete horizon has replaced it."""
         base = self.base_timestamp
         is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
         return self.max_timestamp if is_newest else base
@@ -125,8 +123,8 @@ class ProducerStamp(NamedTuple):
 def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
     """Yield (start, end, header) of every complete batch, in order; header is None for formats 0 and 1.
 
-    Stops at a truncated batch at the end, as brokers truncate at the byte limit. Raises CorruptData for
-    impossible lengths and formats. Does not verify checksums: see `verify`.
+    Stops at an incomplete batch at the end, because brokers truncate responses at the byte limit. Raises
+    CorruptData for impossible lengths and formats. Does not verify checksums: see `verify`.
     """
     position, size = 0, len(records)
     while size - position > MAGIC_AT:
@@ -179,7 +177,7 @@ _ZERO_OFFSET: Final = bytes(8)
 
 
 def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
-    """Give a verified batch our identity and base offset 0, in place, and adjust its checksum.
+    """Set the producer identity and the base offset 0 of a verified batch, in place, and adjust its checksum.
 
     Clears attributes that a client may not send (log append time, control, delete horizon) and sets the
     transactional bit according to `identity`. `attributes` are those of the batch.
@@ -205,7 +203,7 @@ def seal(batch: memoryview) -> None:
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Return a batch without gaps or identity around a (compressed) payload of records."""
+    """Build a batch without gaps and producer identity around a (compressed) payload of records."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)

@@ -1,10 +1,10 @@
 """CRC-32C (Castagnoli) adjusted for a change of the first bytes, without computing it again.
 
-A CRC is linear. If two messages differ only at the start, the difference of their checksums is that of the
-starts, advanced by the number n of bytes that follow: a multiplication by x^(8n) modulo the polynomial,
-precomputed in tables by the digits of n (zlib's `crc32_combine` by Mark Adler uses the same method). The
-producer's checksum thus remains valid for all unchanged bytes, and the destination still detects bytes that
-were damaged in our memory.
+A CRC is linear. If two messages differ only at the start, the difference of their checksums is the difference
+for the starts, advanced by the number n of the bytes that follow. Advancing is a multiplication by x^(8n)
+modulo the polynomial, precomputed in tables by the digits of n (zlib's `crc32_combine` by Mark Adler uses the
+same method). The producer's checksum thus remains valid for all unchanged bytes, and the destination still
+detects bytes that were damaged in the mirror's memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 _POLYNOMIAL: Final = 0x82F63B78
-"""Reflected: the highest power is the lowest bit."""
+"""The polynomial in reflected form: the highest power is the lowest bit."""
 _DIGIT_BITS: Final = 5
 _DIGIT_MASK: Final = (1 << _DIGIT_BITS) - 1
 
@@ -53,7 +53,8 @@ _known: list[list[Operator]] = []
 
 
 def _operators(place: int) -> list[Operator]:
-    """Return the maps for the digit at `place`, by digit value: each advances by that many zero bytes."""
+    """Return the linear maps for the digit of n at `place`, by digit value. Each map advances a checksum by
+    the number of zero bytes that the digit stands for."""
     while len(_known) <= place:
         if _known:
             one = _then(_known[-1][_DIGIT_MASK], _known[-1][1])

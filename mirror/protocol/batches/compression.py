@@ -39,9 +39,9 @@ _LZ4_GREATEST_RATIO: Final = 255
 """Maximum lz4 expansion; small frames within it do not need the slow bounded reader."""
 
 _ZSTD_STEP: Final = 2 * 1024
-"""Compressed bytes per read. Blocks expand from 4 bytes to 128 KiB: at most 64 MiB per read."""
+"""Compressed bytes per read. A block of 4 bytes can expand to 128 KiB, so a read yields at most 64 MiB."""
 _GZIP_STEP: Final = 4 * 1024
-"""Compressed bytes of further members per read. They expand 1,032-fold: at most 4 MiB per read."""
+"""Compressed bytes of further members per read, which yield at most 1,032 times as much: 4 MiB."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _unzstd: Final = zstandard.ZstdDecompressor()

@@ -1,4 +1,4 @@
-"""Offsets without a record, each with the evidence for it.
+"""Offsets without a record, and the evidence that they have none.
 
 Compaction leaves gaps between batches and between records of a batch. A gap is certain only if the log on
 both sides of it was read, so an `OffsetHole` is constructed from a batch that was read, never from offsets.
@@ -20,7 +20,7 @@ class OffsetHole:
     """Offsets [first, next) without a record.
 
     `evidence`: the batch that follows them, or that contains them, whose records have been read. Raises
-    ValueError for a batch that is no evidence for these offsets.
+    ValueError if the batch proves nothing about these offsets.
     """
 
     __slots__ = ("evidence", "first", "next")

@@ -1,8 +1,8 @@
 """Messages of formats 0 and 1, which old segments may contain; brokers since 4.0 only read them.
 
-They always take the record path: records are decoded and rewritten in format 2. The value of a compressed
-message is a message set; in format 1, inner offsets are relative and the outer offset is that of the last
-inner message. Layout: Apache Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
+Their records are always decoded and written in format 2. The value of a compressed message is a message set;
+in format 1, inner offsets are relative and the outer offset is that of the last inner message. Layout: Apache
+Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
 """
 
 from __future__ import annotations

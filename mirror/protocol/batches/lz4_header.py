@@ -1,8 +1,9 @@
 """Repairs the header checksum of lz4 frames in format 0 messages.
 
-Kafka's first lz4 writer included the magic number in it (KAFKA-3160). Java skips the check for format 0; the
-lz4 library always checks. The checksum is the second byte of xxHash32 of the descriptor. Sources: lz4's
-"Frame Format Description", and xxHash's "fast digest algorithm" for fewer than 16 bytes.
+Kafka's first lz4 writer computed the checksum over the magic number as well (KAFKA-3160). Java skips the
+check for format 0; the lz4 library always checks. The checksum is the second byte of xxHash32 of the
+descriptor. Sources: lz4's "Frame Format Description", and xxHash's "fast digest algorithm" for fewer than 16
+bytes.
 """
 
 from __future__ import annotations

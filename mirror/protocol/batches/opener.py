@@ -1,4 +1,4 @@
-"""Opens batches within limits; errors name the offsets of the batch."""
+"""Decompresses and decodes batches within limits; errors name the offsets of the batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _LARGE_ANYWAY: Final = 4
 
 
 class BatchOpener:
-    """Opens batches of at most `most_bytes` and `most_records`; headers count as records.
+    """Decompresses and decodes batches of at most `most_bytes` and `most_records`; record headers count as
+    records.
 
     A batch whose own size is larger may exceed the limits. `first`: offset of the first record to copy.
     """
@@ -28,7 +29,7 @@ class BatchOpener:
         self._most_records = most_records
         self._first = first
         self.work = 0
-        """Cost so far: 1 per decoded record or header, 1 per 4 records decompressed, 1 per 256 bytes."""
+        """Cost so far: 1 per decoded record or header, per 4 decompressed records, and per 256 bytes."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""

@@ -1,7 +1,7 @@
 """Records as values: decode and encode the payload of a batch of format 2.
 
-The slow path, used where record contents matter: transforms, comparison with the end of the destination log,
-`headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
+This is slow, and used only where the contents of records matter: transforms, comparison with the end of the
+destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ SMALLEST_RECORD: Final = 7
 """Minimum size of a record, without key and value."""
 
 _SMALLEST_PART: Final = 2
-"""Minimum size of a header, with an empty name and no value. A record may have many."""
+"""Minimum size of a header, with an empty name and no value. A record may have many headers."""
 
 MOST_PARTS: Final = 250_000
 """Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""Limit for single-purpose processes: about 300 MB, and ten seconds."""
+"""Limit in commands, which do nothing else meanwhile: about 300 MB and ten seconds."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:
-    """Return the limit on records and headers of a batch: `most`, or as many as its own bytes can contain."""
+    """Return the limit on records and headers of a batch: `most`, or what its size allows uncompressed."""
     own = len(batch) // _SMALLEST_PART
     return own if own > most else most
 
@@ -141,7 +141,7 @@ def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[
 
 
 def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
-    """Return a batch of the records without gaps or identity, numbered from 0."""
+    """Encode the records as a batch with consecutive offsets from 0 and without a producer identity."""
     base = records[0].timestamp
     payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
     return assemble(

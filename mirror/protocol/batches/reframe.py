@@ -1,8 +1,8 @@
-"""Builds new batches from old ones without decoding keys and values.
+"""Builds new batches from existing batches without decoding keys and values.
 
 A record starts with three numbers: its length, its timestamp delta and its offset delta. Every change to a
-batch (close gaps, cut off a start, merge, split, make append times permanent) affects only these three,
-besides decompression and compression. The remainder of each record is copied.
+batch (closing gaps, removing a start, merging, splitting, writing append times into records) affects only
+these three numbers, apart from decompression and compression. The remainder of each record is copied.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def times_of(records: Sequence[Record]) -> RecordTimes:
 
 
 class Reframed(NamedTuple):
-    """A batch without gaps or identity, and the source offsets of its records in order.
+    """A batch without gaps and without a producer identity, and the source offsets of its records, in order.
 
-    `holes`: offsets without a record between, before and after those records in the source batches.
+    `holes`: offsets in the source batches that have no record.
     """
 
     batch: bytearray
@@ -84,10 +84,8 @@ class Reframed(NamedTuple):
 
 
 class StopPoint(NamedTuple):
-    """Point at which `Reframer.add` stopped because the batch was full.
-
-    Bytes and records consumed so far, and the next offset relative to the base of the source batch.
-    """
+    """Point at which `Reframer.add` stopped because the new batch was full: bytes and records consumed so
+    far, and the next offset relative to the base offset of the source batch."""
 
     position: int
     taken: int
@@ -137,10 +135,10 @@ class Reframer:
     ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
-        Returns None if all were added. If they would increase `size` beyond `limit` bytes and the new batch
-        has records of other batches, none is added and the result is START. If it has none, as many are added
-        as fit, at least one, and the result is the point to resume from. Raises CorruptData without adding
-        any.
+        Returns None if all records were added. Suppose that the records would increase `size` beyond `limit`
+        bytes. If the new batch already has records of other batches, no record is added and the result is
+        START. Otherwise, as many records are added as fit, at least one, and the result is the point to
+        resume from. Raises CorruptData, without adding a record.
         """
         held = self.count
         if not held:
@@ -219,7 +217,8 @@ class Reframer:
     def _note(
         self, header: BatchHeader, places: list[int], expected: int, stopped: StopPoint | None
     ) -> StopPoint | None:
-        """Record which offsets of the batch were added, and which from `expected` on have no record."""
+        """Record which offsets of the batch were added, and which offsets from `expected` on have no
+        record."""
         base, end = header.base_offset, header.last_offset_delta + 1
         found: list[Run] = []
         missing: list[OffsetHole] = []
@@ -246,7 +245,7 @@ class Reframer:
         return None if stopped is None else StopPoint(stopped.position, stopped.taken, expected)
 
     def finish(self) -> Reframed:
-        """Return the new batch, of at least one record. The reframer must not be used afterwards."""
+        """Return the new batch, which has at least one record. The reframer must not be used afterwards."""
         payload = b"".join(self._parts)
         batch = assemble(
             compress(self._codec, payload),

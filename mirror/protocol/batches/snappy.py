@@ -1,4 +1,5 @@
-"""Snappy as Kafka clients frame it: Java clients use Xerial's block framing, others none."""
+"""Snappy compression in the framing of Kafka clients: Java clients use Xerial's block framing, other clients
+no framing."""
 
 from __future__ import annotations
 

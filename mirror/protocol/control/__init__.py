@@ -1,6 +1,6 @@
-"""Requests that are not sent per batch, encoded by kafka-python's message classes.
+"""Requests other than Fetch and Produce, encoded by kafka-python's message classes.
 
 Each function returns a `Call`: the request, its supported versions, and a function that converts the response
-into our own values. Only this folder imports kafka-python (its messages and its sans-io SASL mechanisms), so
-that changes in that library stay local. Start with `call.py`.
+into values of this package. Only this folder imports kafka-python (its messages and its sans-io SASL
+mechanisms), so that changes in that library stay local. Start with `call.py`.
 """

@@ -25,14 +25,14 @@ _DAMAGES: Final = (
     OverflowError,
     AssertionError,
 )
-"""Exceptions that the library's decoders raise on malformed bytes."""
+"""Exceptions that kafka-python's decoders raise for malformed bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
     """A request and its decoder.
 
-    `build` creates the library's request for a version; `read` converts its response into a value.
+    `build` creates kafka-python's request for a version; `read` converts the response into a value.
     `versions`: lowest and highest supported version. `most_bytes`: maximum size of a response.
     """
 
@@ -69,7 +69,8 @@ class Call(Generic[T_co]):
         return bool(self.request.flexible_version_q(version))
 
     def has_flexible_answer(self, version: int) -> bool:
-        """Return whether the response header of that version is flexible; that of ApiVersions never is."""
+        """Return whether the response header of that version is flexible; the header of an ApiVersions
+        response never is."""
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
     def encode(self, version: int) -> bytes:
@@ -79,7 +80,8 @@ class Call(Generic[T_co]):
         return bytes(message.encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
-        """Return (value, milliseconds to wait before the next request). Raises CorruptData."""
+        """Return the value of the response, and the milliseconds to wait before the next request. Raises
+        CorruptData."""
         try:
             response = self.response.decode(body, version=version)
             return self.read(response), int(getattr(response, "throttle_time_ms", 0) or 0)

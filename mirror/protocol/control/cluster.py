@@ -23,15 +23,15 @@ NO_TOPIC_ID: Final = bytes(16)
 """Topic id on clusters before Kafka 2.8, which have no topic ids."""
 _CLIENT: Final = "headrace"
 _TOPIC_BYTES: Final = 1024 * 1024
-"""Metadata of one topic with about 10,000 partitions."""
+"""Maximum size of the metadata of one topic; enough for about 10,000 partitions."""
 _CLUSTER_BYTES: Final = 128 * 1024 * 1024
-"""Metadata of all topics, for more than a million partitions."""
+"""Maximum size of the metadata of all topics; enough for more than a million partitions."""
 
 
 class BrokerFeatures(NamedTuple):
     """Version ranges by API key, and the level of each finalised feature.
 
-    `error` 35: retry with version 0.
+    An `error` of 35 means that the request must be repeated with version 0.
     """
 
     error: int
@@ -103,7 +103,8 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
-    """Request the least number of replicas of a partition of each topic without an error."""
+    """Request the smallest number of replicas that a partition of each topic has, without topics that have an
+    error."""
     whole = metadata(topics)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -122,7 +123,8 @@ def metadata_bytes(topics: Sequence[str] | None) -> int:
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
-    """Request the partition count of every topic without an error, by name. Never creates a topic."""
+    """Request the partition count of every topic by name, without topics that have an error. Never creates a
+    topic."""
     whole = metadata(None)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -134,11 +136,11 @@ def topic_counts() -> Call[Mapping[str, int]]:
 
 
 class _FastResponse:
-    """Response class that replaces the library's for versions that the library decodes too slowly."""
+    """Response class that replaces kafka-python's for versions that kafka-python decodes too slowly."""
 
     @staticmethod
     def decode(body: View, version: int) -> Any:
-        """Decode either a `TopicCounts` or the library's response."""
+        """Decode a response to `TopicCounts`, or to kafka-python's response class."""
         return (
             decode_counts(version, body)
             if version >= COUNTS_FROM

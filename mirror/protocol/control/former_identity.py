@@ -36,7 +36,7 @@ _LAST_EPOCH: Final = 32_766
 def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
     """Return whether `later` is the (id, epoch) that the coordinator assigns directly after `former`.
 
-    If so, no other owner can have taken the transactional id in between.
+    In this case, no other owner can have taken the transactional id in between.
     """
     if former[1] >= _LAST_EPOCH:
         return later[0] != former[0] and later[1] == 0
@@ -53,19 +53,19 @@ class Holder(Enum):
 
 @dataclass(slots=True)
 class FormerIdentity:
-    """The (id, epoch) that we last held, or its successor that the coordinator assigned.
+    """Producer id and epoch that the lane last had, or the successor that the coordinator assigned.
 
-    `is_open`: a transaction of ours may be open under it.
+    `is_open`: a transaction of the lane may be open under this identity.
     """
 
     producer: tuple[int, int]
     is_open: bool
 
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
-        """Return who owns the transactional id, and update our identity to the one shown.
+        """Return who owns the transactional id, and update this identity to the identity in `shown`.
 
-        `bumps`: transactions end by the new protocol. `committed`: our transaction is known to be committed,
-        so that under the old protocol it cannot have been aborted.
+        `bumps`: transactions end by the new protocol. `committed`: the lane's transaction is known to be
+        committed, so under the old protocol it cannot have been aborted.
         """
         here = shown.producer_id, shown.epoch
         if here != self.producer and not follows(here, self.producer):
@@ -80,7 +80,7 @@ class FormerIdentity:
         return Holder.OURS
 
     def _may_end(self, state: str, bumps: bool, committed: bool) -> bool:
-        """Return whether a transaction of ours may be in that state under the next epoch."""
+        """Return whether a transaction of the lane may be in that state under the next epoch."""
         if not self.is_open:
             return False
         return state in _ABORTS | _COMMITS if bumps else state in _ABORTS and not committed

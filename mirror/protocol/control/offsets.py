@@ -21,13 +21,14 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import Call
 
 LATEST: Final = -1
-"""High watermark; with read_committed, the last stable offset."""
+"""Timestamp that requests the high watermark or, with read_committed, the last stable offset."""
 EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
-"""First offset on the leader's local disks (KIP-405)."""
+"""Timestamp that requests the first offset on the leader's local disks (KIP-405)."""
 _FIRST_WITH_TIERS: Final = 8
 _MANY_BYTES: Final = 32 * 1024 * 1024
-"""Offsets of a group that consumes every topic, or the producers of busy partitions."""
+"""Maximum size of a response with the offsets of a group that consumes every topic, or with the producers of
+busy partitions."""
 
 
 class OffsetAnswer(NamedTuple):
@@ -48,8 +49,8 @@ Answers = Mapping[TopicPartition, OffsetAnswer]
 def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
     """Request offsets by time from the leader of the partitions.
 
-    A time is epoch milliseconds (first record at or after it), `EARLIEST`, `EARLIEST_LOCAL` or `LATEST`.
-    Brokers without tiered storage have all records on local disks.
+    A time is epoch milliseconds (for the first record at or after that time), `EARLIEST`, `EARLIEST_LOCAL` or
+    `LATEST`. Brokers without tiered storage have all records on local disks.
     """
 
     def when(place: TopicPartition, version: int) -> int:
@@ -148,12 +149,12 @@ class CommittedOffsets(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """Error code of the whole response or of a partition; 0 if there is none."""
+        """Error code of the whole response or of a partition; 0 if there is no error."""
         return self.error or max((answer.error for answer in self.offsets.values()), default=0)
 
 
 def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
-    """Request a group's committed offsets (None: of all partitions) from its coordinator."""
+    """Request a group's committed offsets from its coordinator. `partitions` None means all partitions."""
 
     def build(version: int) -> Any:
         topics = None

@@ -10,13 +10,13 @@ from mirror.protocol.codes import Code
 
 _ABOUT_SETTINGS: Final = frozenset({Code.INVALID_CONFIG, Code.POLICY_VIOLATION})
 _BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
-"""Wording of `ConfigDef.Range` in Kafka."""
+"""Matches the error messages of `ConfigDef.Range` in Kafka."""
 
 
 def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
     """Return the rejected setting and the nearest accepted value; a value of None means to omit the setting.
 
-    Returns None if the error does not reject a setting, or names none of these settings.
+    Returns None if the error is not about a setting, or does not name any of `settings`.
     """
     if error not in _ABOUT_SETTINGS:
         return None

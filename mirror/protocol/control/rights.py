@@ -63,7 +63,7 @@ class LogFolder(NamedTuple):
 
 
 def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
-    """Request the operations that we may perform on each topic, by name. Never creates a topic.
+    """Request the operations that the client may perform on each topic, by topic name. Never creates a topic.
 
     Requires Kafka 2.3 or later.
     """
@@ -87,7 +87,7 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
 
 
 def cluster_rights() -> Call[Rights | None]:
-    """Request the operations that we may perform on the cluster; None before Kafka 2.8."""
+    """Request the operations that the client may perform on the cluster; None before Kafka 2.8."""
     return Call(
         DescribeClusterRequest,
         DescribeClusterResponse,
@@ -130,7 +130,7 @@ def log_folders() -> Call[tuple[LogFolder, ...]]:
 def release(versions: Mapping[int, tuple[int, int]]) -> str:
     """Return the latest Kafka release, such as `3.9`, whose requests a broker supports.
 
-    `versions`: version ranges by API key. The broker may be newer, or another product.
+    `versions`: version ranges by API key. The broker may be newer than that release, or a different product.
     """
     return ".".join(map(str, infer_broker_version_from_api_versions(dict(versions))))
 
@@ -153,4 +153,4 @@ def _size(value: int | None) -> int | None:
 
 def _operations(bits: Set[int] | None) -> Rights | None:
     """Convert the field: the library decodes it to a set of bit numbers, or None if the broker omits it."""
-    return None if bits is None else frozenset(one for one in AclOperation if one in bits)
+    return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

@@ -23,8 +23,8 @@ from mirror.protocol.control.call import Call
 class SaslAccess:
     """Credentials of a connection.
 
-    `token`: returns a fresh bearer token (OAUTHBEARER). `service`: the brokers' Kerberos service name
-    (GSSAPI, which requires the package gssapi).
+    `token`: function that returns a new bearer token (OAUTHBEARER). `service`: the brokers' Kerberos service
+    name (GSSAPI, which requires the package gssapi).
     """
 
     mechanism: str
@@ -129,14 +129,14 @@ class SaslExchange:
 
 
 def _name_for(access: SaslAccess) -> str:
-    """Return the username, escaped for SCRAM (commas, equals signs); the library does not escape it."""
+    """Return the username, escaped for SCRAM (commas, equals signs); kafka-python does not escape it."""
     if access.mechanism.startswith("SCRAM"):
         return access.username.replace("=", "=3D").replace(",", "=2C")
     return access.username
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Adapter from a function to the library's token provider."""
+    """Adapter that makes a function a token provider of kafka-python."""
 
     def __init__(self, give: Callable[[], str]) -> None:
         self._give = give

@@ -1,4 +1,4 @@
-"""Requests to create, expand, describe and trim topics."""
+"""Requests to create, expand, describe, trim and delete topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kafka.protocol.admin import (
     CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
@@ -24,9 +26,9 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
-"""Time within which the controller must respond; shorter than our own request timeout."""
+"""Timeout that the controller gets; shorter than the client's request timeout."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
-"""Size of the settings of one topic, without their documentation."""
+"""Maximum size of the settings of one topic, without their documentation."""
 
 
 class TopicOutcome(NamedTuple):
@@ -99,6 +101,19 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
     )
 
 
+def delete_topic(name: str) -> Call[TopicOutcome]:
+    """Delete one topic on the controller (with KRaft: any broker)."""
+
+    def build(version: int) -> Any:
+        return DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS, version=version)
+
+    def read(response: Any) -> TopicOutcome:
+        found = response.responses[0]
+        return TopicOutcome(found.error_code, getattr(found, "error_message", None) or "")
+
+    return Call(DeleteTopicsRequest, DeleteTopicsResponse, (1, 5), build, read)
+
+
 def delete_records(place: TopicPartition, before: int) -> Call[int]:
     """Delete the records of a partition before an offset, on its leader. The response is an error code."""
 
@@ -123,8 +138,10 @@ def values_of(
     settings: Mapping[str, TopicSetting], inherited: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the values set on a topic itself, and the inherited values of the named settings."""
-    own = {key: one.value for key, one in settings.items() if one.own}
-    return own, {key: one.value for key, one in settings.items() if not one.own and key in inherited}
+    own = {key: setting.value for key, setting in settings.items() if setting.own}
+    return own, {
+        key: setting.value for key, setting in settings.items() if not setting.own and key in inherited
+    }
 
 
 class DescribedTopic(NamedTuple):

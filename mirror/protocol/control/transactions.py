@@ -52,8 +52,8 @@ def init_producer_id(
 ) -> Call[ProducerIdentity]:
     """Acquire the producer id of a transactional id, or bump its epoch.
 
-    Aborts an open transaction of the previous holder. `known`: the (id, epoch) that we hold; the broker then
-    fails the request if another producer has taken the id since (KIP-360, version 3).
+    Aborts an open transaction of the previous holder. `known`: producer id and epoch that the caller has.
+    With them, the broker fails the request if another producer has taken the id since (KIP-360, version 3).
     """
 
     def build(version: int) -> Any:
@@ -98,9 +98,9 @@ def add_partitions(
 
     def read(response: Any) -> Mapping[TopicPartition, int]:
         return {
-            TopicPartition(topic.name, one.partition_index): one.partition_error_code
+            TopicPartition(topic.name, result.partition_index): result.partition_error_code
             for topic in response.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
+            for result in topic.results_by_partition
         }
 
     return Call(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 3), build, read)
@@ -109,7 +109,8 @@ def add_partitions(
 def end_transaction(
     transactional_id: str, producer: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
 ) -> Call[ProducerIdentity]:
-    """Commit or abort a transaction. Below version 5 the response's id is -1: keep the current identity.
+    """Commit or abort a transaction. Below version 5 the response's producer id is -1; the caller keeps its
+    identity.
 
     `newest`: 4 for a transaction whose partitions were added explicitly.
     """

@@ -1,4 +1,5 @@
-"""Additional connections to a distant broker: as many as raise the rate, and none without a backlog."""
+"""Additional connections to a distant broker: as many as increase the rate, and none if there is no
+backlog."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadConnection:
-    """A connection, and the ranges requested on it in the order of their requests."""
+    """A connection, and the ranges requested on it, in the order of the requests."""
 
     __slots__ = ("connection", "ranges")
 
@@ -34,8 +35,8 @@ class AheadConnection:
 class AheadConnections:
     """The additional connections of one fetch channel.
 
-    `most`: maximum number. `on_change` is called when one has opened or closed and at least one is open,
-    `on_lost` when none is left.
+    `most`: maximum number. `on_change` is called after a connection has opened or closed, if at least one is
+    open. `on_lost` is called when no connection is left.
     """
 
     def __init__(
@@ -61,11 +62,11 @@ class AheadConnections:
 
     @property
     def is_wanted(self) -> bool:
-        """True if there are connections, or some will be opened."""
+        """True if additional connections are open or will be opened."""
         return self._count.count > 0
 
     def note(self, connection: Connection, size: int) -> None:
-        """Note a large response of `size` bytes, and adapt the number of connections."""
+        """Record a large response of `size` bytes, and adapt the number of connections."""
         now = self._cluster.loop.now()
         before = self._count.count
         count = self._count.note(size, now, connection.round_trip())
@@ -93,7 +94,7 @@ class AheadConnections:
         self._shrink(0)
 
     def idle(self, depth: int) -> list[AheadConnection]:
-        """Return the connections with fewer than `depth` ranges under way."""
+        """Return the connections with fewer than `depth` outstanding requests."""
         return [one for one in self.by_number.values() if len(one.ranges) < depth]
 
     @property
@@ -102,11 +103,13 @@ class AheadConnections:
         return any(one.connection.lacks_memory for one in self.by_number.values())
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request, infinity if there is none."""
+        """Return the time at which the oldest outstanding response was due; infinity if none is
+        outstanding."""
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def take_throttled(self, now: float) -> float:
-        """Return the longest broker throttling of a connection since the last call, in seconds."""
+        """Return the seconds for which the broker has throttled the most throttled connection since the last
+        call."""
         return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
 
     async def _open(self, number: int) -> None:

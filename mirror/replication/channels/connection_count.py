@@ -1,9 +1,9 @@
-"""How many connections to read with: more while more of them copy faster.
+"""Number of connections used for reading, increased while more connections copy faster.
 
-Pure. A connection carries about one socket buffer of the broker per round trip, whatever the bandwidth is:
-1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether another connection helps depends on
-the line and on everything behind it, so it is tried: the number is multiplied, the rate is measured, and a
-number that does not raise it is taken back.
+Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
+1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether more connections help depends on the
+network and on the mirror, so it is found by trial: the number is multiplied, the rate is measured, and the
+previous number is restored if the rate has not risen.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import Final
 
 _FIRST: Final = 4
-"""Connections that are always worth it: the next response is on its way while one is processed."""
+"""First number of connections. It always helps, because the next response is transferred while another is
+processed."""
 _GROWTH: Final = 4
 _LEAST_GAIN: Final = 1.25
-"""Factor by which the rate has to rise for a larger number to be kept."""
+"""Factor by which the rate must rise for the larger number to be kept."""
 _SETTLE_SECONDS: Final = 0.5
 _SETTLE_ROUND_TRIPS: Final = 6
-"""Time for new connections to open and reach their rate, before it is measured."""
+"""Round trips to wait before the rate is measured, so that new connections can open and reach their full
+rate."""
 _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
@@ -35,19 +37,19 @@ class ConnectionCount:
         self.most = most
         self.count = 0
         self._before = 0
-        """The number before the last change, while that change is on trial."""
+        """Number before the last change, while the effect of the change is measured."""
         self._rate = 0.0
-        """Bytes a second with that number."""
+        """Bytes per second with the number `_before`."""
         self._bytes = 0
         self._measured_from: float | None = None
         self._held_until = 0.0
         self._used_at = 0.0
 
     def note(self, size: int, now: float, round_trip: float) -> int:
-        """Note a large response of `size` bytes, and return the number of connections from now on.
+        """Record a large response of `size` bytes, and return the new number of connections.
 
-        `now` and `round_trip` in seconds. Call it only for responses that others wait behind: the rate of a
-        partition without a backlog says nothing.
+        `now` and `round_trip` are in seconds. Call it only for partitions with a backlog, because the rate of
+        other partitions is not limited by the connections.
         """
         self._used_at = now
         if self._measured_from is None:
@@ -63,7 +65,8 @@ class ConnectionCount:
         return self.count
 
     def opened(self, now: float, round_trip: float) -> None:
-        """Note that the last of the connections is open: from now on, the rate is that of all of them."""
+        """Record that the last connection is open. From now on, the measured rate is that of all
+        connections."""
         self._restart(now, _settle(round_trip))
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:
@@ -88,7 +91,7 @@ class ConnectionCount:
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
 
     def close(self) -> None:
-        """Forget everything: no additional connection is left."""
+        """Reset the state, because no additional connection is left."""
         self.count = self._before = self._bytes = 0
         self._rate, self._measured_from, self._held_until = 0.0, None, 0.0
 

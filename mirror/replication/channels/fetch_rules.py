@@ -1,4 +1,4 @@
-"""What the parts of fetching share: keys of channels, sizes of requests, and the receiver of results."""
+"""Shared parts of fetching: keys of channels, sizes of requests, and the receiver of results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class ChannelKey(NamedTuple):
     """Key of a fetch channel within a broker.
 
     `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
-    partition only once. `near`: requests carry our rack, so the leader may redirect to a closer replica.
+    partition only once. `near`: requests carry this client's rack, so the leader may redirect to a closer
+    replica.
     """
 
     committed: bool
@@ -44,29 +45,30 @@ class FetchListener(Protocol):
     """Receiver of fetch results. Called on the loop."""
 
     def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
-        """Handle one partition of a response, whether it carries records or an error.
+        """Handle one partition of a response, which has records or an error.
 
-        Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
-        was allowed.
+        To keep the records, retain the buffer `slab`. `squeezed`: other partitions left less room in the
+        response than this partition was allowed.
         """
         ...
 
     def on_broken(self, lane: Lane, error: Exception) -> None:
-        """Handle a failure to build the lane's next fetch."""
+        """Handle an error while the lane's next fetch request was built."""
         ...
 
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
-        """Handle a response that could not be received because it is too large or stalled."""
+        """Handle a response that could not be received because it is too large or has stalled."""
         ...
 
     def on_relocated(self, lane: Lane) -> None:
-        """Handle fresh metadata of the lane's topic: attach the lane again, pause it or restart it."""
+        """Handle new metadata of the lane's topic: attach the lane again, pause it, or restart it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Request sizes and waits of one tier. `connections`: most additional ones for reading ahead."""
+    """Request sizes and waits of one tier. `connections`: maximum number of additional connections for
+    reading ahead."""
 
     wait_ms: int
     max_bytes: int

@@ -1,8 +1,8 @@
 """Fetching from a source cluster.
 
-There is one channel per broker, isolation level and tier, with one fetch in flight on each. Lanes that are up
-to date use separate ("live") channels with small responses and their own memory, so a topic with gigabytes of
-backlog cannot delay them. A lane changes tier when it falls behind or catches up.
+There is one channel per broker, isolation level and tier; each has one fetch request in flight. Lanes that
+are up to date use separate ("live") channels with small responses and their own memory, so a topic with
+gigabytes of backlog cannot delay them. A lane changes tier when it falls behind or catches up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
-"""Room for a batch merged from many small ones."""
+"""Minimum bytes per partition in a response: enough for a batch merged from many small batches."""
 
 
 class FetchChannel:
@@ -60,19 +60,19 @@ class FetchChannel:
         self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._unanswered_since: float | None = None
-        """Time since which a fetch result is awaited; None once the broker has returned one."""
+        """Time since which the channel has waited for a fetch result; None after it has received one."""
         self._is_answered = False
         self._ahead: ReadAhead | None = None
-        """Set if the broker is far away."""
+        """Set only if the broker is distant."""
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
-        """Number of requests, time of the last one (monotonic), and both of the last with a result."""
+        """Number of requests and time of the last (monotonic); and the same of the last with a result."""
 
     def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
         return lane.key.partition not in self._partitions
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Start fetching for the lane from its position; with `waits`, only after `include`."""
+        """Start fetching for the lane from its position. With `waits`, wait for a call of `include`."""
         lane.reader, lane.read.waits = self, False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
@@ -109,7 +109,7 @@ class FetchChannel:
             self.request(lane)
 
     def request(self, lane: Lane) -> None:
-        """Request the lane in the next fetch."""
+        """Include the lane's partition in the next fetch request."""
         if self._connection is not None and lane.read.place is not None:
             leader = self._cluster.leader(lane.key.partition)
             try:
@@ -122,8 +122,8 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the bytes of a response to allow per partition. The more partitions share a response, the
-        more of them go into one produce request, and the sooner its memory is free again."""
+        """Return the maximum bytes per partition in a response. If more partitions share a response, more of
+        them fit into one produce request, and the memory of the response is free sooner."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
@@ -160,7 +160,7 @@ class FetchChannel:
             self._connection.close()
 
     def check(self, now: float) -> None:
-        """Do time-based work."""
+        """Do the work that is due at `now`."""
         if self._ahead is not None:
             self._ahead.check(now)
 
@@ -180,7 +180,7 @@ class FetchChannel:
         return own if self._ahead is None else min(own, self._ahead.connections.unanswered_since())
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
+        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
         connection = self._connection
         seconds = connection.throttling.take(now) if connection is not None else 0.0
         if self._ahead is not None:
@@ -188,7 +188,7 @@ class FetchChannel:
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
-        """Send the next fetch if none is in flight and there are partitions to fetch."""
+        """Send the next fetch request if no request is in flight and there are partitions to fetch."""
         connection = self._connection
         if connection is None or self._is_asking or self._is_waiting or self._is_closed:
             return
@@ -287,7 +287,7 @@ class FetchChannel:
         self._source.listener.on_fetched(lane, part, slab, squeezed=squeezed)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
-        """Return whether the broker no longer leads the partition and a newer leader is known."""
+        """Return whether the broker no longer leads the partition, and its new leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition
@@ -343,7 +343,7 @@ class FetchChannel:
 
 
 class Fetcher:
-    """All fetching from one cluster."""
+    """All fetch channels of one cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
@@ -365,7 +365,7 @@ class Fetcher:
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch from the partition's leader or its preferred replica; wait for a leader if there is none."""
+        """Fetch from the partition's leader or preferred replica. If there is no leader, wait for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -379,7 +379,7 @@ class Fetcher:
                 return
 
     def follow(self, lane: Lane, replica: int) -> bool:
-        """Follow a redirect to a preferred replica. Return False if no other replica is left to read."""
+        """Follow a redirect to a preferred replica. Return False if there is no other replica."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
@@ -390,7 +390,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Leave a follower, whose problem may be local, for the leader. Return whether the lane read one."""
+        """Leave a follower, whose problem may be local, for the leader. Return whether one was read."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -403,7 +403,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: Lane) -> None:
-        """Switch to the new leader, which is already known."""
+        """Fetch from the new leader, which is already known."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -422,14 +422,14 @@ class Fetcher:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier; with `waits`, it is fetched only after `include`."""
+        """Move the lane to the other tier. With `waits`, fetching starts after a call of `include`."""
         if lane.read.is_live != live:
             self.detach(lane)
             lane.read.is_live = live
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again and continue from there."""
+        """Look up the leaders of these lanes again, and continue to fetch from them."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)
@@ -437,7 +437,7 @@ class Fetcher:
         self._search.add(lanes)
 
     def check(self, now: float) -> None:
-        """Do time-based work."""
+        """Do the work that is due at `now`."""
         for channel in self._channels.values():
             channel.check(now)
 

@@ -17,9 +17,10 @@ _SEARCH_SECONDS: Final = 0.1
 
 
 class LeaderSearch:
-    """Metadata refreshes for lanes without a leader, at most ten per second, until none is waiting.
+    """Refreshes metadata for lanes without a leader, at most ten times per second, until no lane waits.
 
-    `found` is called for each lane after a refresh; it attaches the lane, or adds it here again.
+    `found` is called for each lane after a refresh; it attaches the lane, or adds the lane to this search
+    again.
     """
 
     def __init__(
@@ -63,7 +64,8 @@ class LeaderSearch:
 
 
 class Replicas:
-    """Replicas from which lanes fetch (KIP-392). `again` is called to reattach a lane to the leader."""
+    """Replicas from which lanes fetch (KIP-392). `again` is called for a lane that must be attached to the
+    leader again."""
 
     def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[Lane], None]) -> None:
         self._cluster = cluster
@@ -71,7 +73,7 @@ class Replicas:
         self._again = again
 
     def broker(self, lane: Lane, leader: int) -> tuple[int, bool]:
-        """Return the broker to fetch from, and whether to send our rack in the request."""
+        """Return the broker to fetch from, and whether the request contains this client's rack."""
         now = self._cluster.loop.now()
         if lane.read.replica is not None and not lane.read.replica.is_usable(
             leader, self._cluster.brokers, now
@@ -83,7 +85,7 @@ class Replicas:
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
     def follow(self, lane: Lane, replica: int, leader: int) -> bool:
-        """Choose the replica after a redirect. Return False if no other is left."""
+        """Choose the replica after a redirect. Return False if there is no other replica."""
         present = lane.read.replica
         if present is not None and present.broker is None:
             return False
@@ -92,14 +94,15 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Choose the leader for a while if the lane reads from a follower. Return whether it did."""
+        """Read from the leader for a while, if the lane reads from a follower. Return whether it read from a
+        follower."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Return to the leader."""
+        """Drop the lane's choice of a replica, so that it reads from the leader."""
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:

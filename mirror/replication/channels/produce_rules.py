@@ -32,9 +32,9 @@ class ProduceListener(Protocol):
         ...
 
     def on_unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection when none of the lane's batches are in flight."""
+        """Handle a lost connection while no batch of the lane is in flight."""
         ...
 
     def on_target_relocated(self, lane: Lane) -> None:
-        """Handle fresh metadata of the destination topic: attach the lane again or pause it."""
+        """Handle new metadata of the destination topic: attach the lane again, or pause it."""
         ...

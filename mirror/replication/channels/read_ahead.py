@@ -1,10 +1,10 @@
-"""Reading ahead on additional connections, where the distance to a broker limits each of them.
+"""Reading ahead on additional connections, for brokers whose distance limits the rate of a connection.
 
 A broker sends about one socket buffer per round trip on a connection. So partitions with a backlog are read
-on several connections: ranges of offsets that follow each other are requested at the same time, and their
-responses are passed on in order (`read_plan.py`). The requests need no fetch session. Whatever is not
-records of the expected offsets is left to the channel, which then requests the partition itself: an error, an
-empty response, a broker that has gone.
+on several connections: consecutive ranges of offsets are requested at the same time, and their responses are
+passed on in order (`read_plan.py`). These requests use no fetch session. If a request does not return records
+of the expected offsets, because of an error, an empty response or a lost broker, the channel itself requests
+the partition.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, R
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 
 _LARGE: Final = 128 * 1024
-"""Size in bytes of a response whose transfer takes several socket buffers, if requests are that large."""
+"""Size in bytes from which on a response counts as large: its transfer takes several socket buffers."""
 _DEPTH: Final = 2
-"""Requests on a connection: the broker has the next one when it has sent the last response."""
+"""Number of outstanding requests per connection, so that the broker has the next request when it has sent a
+response."""
 _RANGES_EACH: Final = 3
-"""Ranges per connection that are requested or wait for their turn."""
+"""Number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
 
 
 class AheadChannel(Reader[Lane], Protocol):
-    """The channel for which is read ahead."""
+    """A fetch channel that reads ahead."""
 
     broker: int
     tier: ChannelKey
 
     def request(self, lane: Lane) -> None:
-        """Request the lane in the channel's own next fetch."""
+        """Include the lane's partition in the channel's own next fetch request."""
         ...
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
@@ -73,26 +74,27 @@ class ReadAhead:
         )
         self._plans: dict[Lane, ReadPlan] = {}
         self._left_out: set[Lane] = set()
-        """Lanes that the channel reads itself until it has an answer for them."""
+        """Lanes that the channel itself requests, until it has a response for them."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
-        """Lanes for which more may be requested, in the order of their turns."""
+        """Lanes for which more ranges may be requested, in the order in which they get the next request."""
         self._due: dict[Lane, None] = {}
-        """Lanes whose next range has arrived."""
+        """Lanes whose next range to pass on has arrived."""
         self._is_pump_due = False
 
     @property
     def most_bytes(self) -> int:
-        """Size of a response of the channel itself: a small one, because others are read ahead."""
+        """Maximum size of a response to the channel's own requests; small, because further data is read
+        ahead."""
         return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Note a response of the channel itself."""
+        """Record a response to a request of the channel itself."""
         if size >= self._large:
             self.connections.note(connection, size)
 
     def learn(self, lane: Lane, part: FetchedPartition) -> None:
-        """Note an answer of the channel itself for the lane."""
+        """Record the lane's part of a response to the channel itself."""
         if not self.connections.is_wanted:
             return
         self._left_out.discard(lane)
@@ -100,7 +102,8 @@ class ReadAhead:
             self._plan(lane).learn(part.records)
 
     def take(self, lane: Lane) -> bool:
-        """Read on for the lane here; return False if the channel has to request it."""
+        """Continue to read ahead for the lane. Return False if the channel itself must request the lane's
+        partition."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:
@@ -119,7 +122,7 @@ class ReadAhead:
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Drop everything that was read ahead for the lane."""
+        """Drop all data that was read ahead for the lane."""
         plan = self._plans.pop(lane, None)
         if plan is not None:
             plan.clear()
@@ -127,13 +130,14 @@ class ReadAhead:
         self._due.pop(lane, None)
 
     def check(self, now: float) -> None:
-        """Close connections that are not used any longer, and make room for a range that lacks memory."""
+        """Close unused connections, and free memory for a range that cannot be received."""
         self.connections.close_unused(now)
         if self.connections.lacks_memory:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Drop ranges that have arrived but cannot be passed on, so that the ones before them can arrive."""
+        """Drop ranges that have arrived but cannot be passed on yet, so that earlier ranges can be
+        received."""
         waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
@@ -179,8 +183,8 @@ class ReadAhead:
         self._pump()
 
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
-        """Return the next range to request: one that a lane waits for, or a lane's next one while there is
-        `room` for more. `each`: ranges of one lane."""
+        """Return the lane and range to request next: a range that a lane waits for, or, while there is `room`
+        for more, the next range of a lane. `each`: maximum number of ranges of one lane."""
         while self._gaps:
             lane, wanted = self._gaps.popleft()
             if not wanted.is_dropped:
@@ -267,13 +271,13 @@ class ReadAhead:
                 self._give_up(lane)
 
     def _give_up_all(self) -> None:
-        """Let the channel request all lanes, because no additional connection is left."""
+        """Let the channel itself request all lanes, because no additional connection is left."""
         for lane in list(self._plans):
             self._give_up(lane)
         self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
-        """Let the channel request the lane."""
+        """Let the channel itself request the lane's partition."""
         plan = self._plans.get(lane)
         if plan is not None:
             plan.clear()
@@ -319,6 +323,6 @@ class ReadAhead:
 
 
 def _end_of(lane: Lane) -> int:
-    """Return the offset before which there are records to read for the lane."""
+    """Return the offset up to which the lane can read records."""
     end = lane.spec.end_offset
     return lane.read.readable_end if end is None else min(end, lane.read.readable_end)

@@ -1,8 +1,9 @@
-"""Which offsets of a partition to fetch ahead of its position, and in which order they are delivered.
+"""Ranges of offsets to fetch ahead of a partition's position, and the order in which they are delivered.
 
-Pure. Several requests for consecutive ranges of offsets are under way on different connections, and their
-responses arrive in any order. A range is only used at the lane's position: data before the position is
-skipped, data beyond it has to wait. So a wrong guess of a range costs a request, never a record.
+Pure. Several requests for consecutive ranges of offsets are outstanding on different connections, and their
+responses arrive in any order. A range is passed on only when the lane has reached it: data before the lane's
+position is skipped, and data after it has to wait. So a wrong estimate of a range costs a request, but never
+a record.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mirror.protocol.batches.batch import HEADER_SIZE, MAGIC_AT, OVERHEAD, Batch
 from mirror.protocol.fetch import FetchedPartition
 
 _FORMAT: Final = 2
-"""Format of the batches whose size in offsets is in their header."""
+"""Format of batches whose header contains the number of their offsets."""
 _BATCHES_SEEN: Final = 8
 _MARGIN: Final = 256
 
@@ -24,7 +25,7 @@ class OffsetRange:
     """Offsets from `start` to before `stop`, requested with a limit of `size` bytes.
 
     `part` and `slab`: the response and the buffer that contains it, None until it arrives. `requested_at`: in
-    monotonic seconds. `is_dropped`: the response is of no use any longer.
+    monotonic seconds. `is_dropped`: the response is no longer needed.
     """
 
     __slots__ = ("is_dropped", "part", "requested_at", "size", "slab", "start", "stop")
@@ -39,12 +40,12 @@ class OffsetRange:
         self.is_dropped = False
 
     def fill(self, part: FetchedPartition, slab: ReceiveBuffer) -> None:
-        """Keep the response, and its buffer with it."""
+        """Store the response and retain its buffer."""
         slab.retain()
         self.part, self.slab = part, slab
 
     def drop(self) -> None:
-        """Release the response; one that is still to come will be ignored."""
+        """Release the response; if it has not arrived yet, ignore it when it arrives."""
         self.is_dropped = True
         if self.slab is not None:
             self.slab.release()
@@ -65,11 +66,11 @@ class ReadPlan:
 
     @property
     def is_known(self) -> bool:
-        """True once the size of records is known, so that ranges can be guessed."""
+        """True once the size of records is known, so that the size of ranges can be estimated."""
         return self._batch_bytes > 0
 
     def learn(self, records: memoryview) -> None:
-        """Note the sizes of the first batches of a response."""
+        """Learn the size of records from the first batches of a response."""
         first, end, position, largest, offsets, is_even = -1, 0, 0, 0, 0, True
         for _ in range(_BATCHES_SEEN):
             header = header_at(records, position)
@@ -87,7 +88,8 @@ class ReadPlan:
             self._batch_offsets, self._is_even = offsets, is_even
 
     def prune(self, position: int) -> None:
-        """Drop the ranges that end before the position, and all of them if they do not follow it."""
+        """Drop the ranges that end before the position. If the remaining ranges are far ahead of the
+        position, drop them too."""
         while self.ranges and self.ranges[0].stop <= position:
             self.ranges.popleft().drop()
         if self.ranges and self.ranges[0].start - position > self.ranges[0].stop - self.ranges[0].start:
@@ -97,12 +99,13 @@ class ReadPlan:
         self._next = max(self._next, position)
 
     def head(self, position: int) -> OffsetRange | None:
-        """Return the range that contains the position, or None if it has to be requested."""
+        """Return the range that contains the position, or None if that range must be requested."""
         first = self.ranges[0] if self.ranges else None
         return first if first is not None and first.start <= position else None
 
     def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the range from the position to the first range, or one of full size without any."""
+        """Add and return the range from the position to the first planned range, or a range of full size if
+        none is planned."""
         if not self.ranges:
             return self.extend(end, most_bytes)
         stop = self.ranges[0].start
@@ -112,14 +115,15 @@ class ReadPlan:
         return gap
 
     def has_more(self, end: int) -> bool:
-        """Return whether there are offsets before `end` beyond all ranges."""
+        """Return whether offsets before `end` are left after the last range."""
         return self._next < end
 
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
-        """Add and return the next range: about `most_bytes`, at least a batch, and nothing from `end` on.
+        """Add and return the next range: about `most_bytes`, at least one batch, and ending at `end` at the
+        latest.
 
-        Where all batches have as many offsets, a range ends with a batch: the broker cuts its response at the
-        requested size, and returns whole batches, so nothing is received twice.
+        If all batches have the same number of offsets, a range ends with a batch. Then no batch is received
+        twice, although brokers return only whole batches.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)
@@ -158,7 +162,8 @@ class ReadPlan:
 
 
 def header_at(records: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of the whole batch at that position; None for a cut one and for older formats."""
+    """Return the header of the batch at that position; None if the batch is incomplete or has an older
+    format."""
     if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
         return None
     header = BatchHeader(records, position)
@@ -166,7 +171,8 @@ def header_at(records: memoryview, position: int) -> BatchHeader | None:
 
 
 def from_position(records: memoryview, position: int) -> memoryview:
-    """Return the records without the batches that end before the position; empty if all do."""
+    """Return the records without the batches that end before the position; empty if all batches end before
+    it."""
     start = 0
     while (header := header_at(records, start)) is not None and header.last_offset < position:
         start += OVERHEAD + header.length

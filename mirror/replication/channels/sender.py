@@ -1,10 +1,10 @@
 """Producing to a destination cluster.
 
-Each broker gets three channels with up to five requests in flight each, and one more for under-replicated
-partitions; a distant one gets a channel for each partition, up to a limit. A request takes one batch from
-each lane that is ready, up-to-date lanes first, until it is full: requests are large under load, and on a
-quiet topic a batch leaves at once. Transactions cannot share a request, so a transactional lane has its own
-requests.
+Each broker has three channels with up to five requests in flight each, and another channel for
+under-replicated partitions. A distant broker has a channel for each partition, up to a limit. A request takes
+one batch from each lane that is ready, up-to-date lanes first, until it is full. So requests are large under
+load, and on a quiet topic a batch is sent at once. Transactions cannot share a request, so a transactional
+lane has its own requests.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
 ROLES: Final = ("produce 0", "produce 1", "produce 2")
-"""Roles of the connections to a broker. A broker processes the requests of a connection in order; over
-several connections it can receive one request while it validates and stores others (`python -m bench
-mirror_drain`)."""
+"""Roles of the connections to a broker. A broker processes the requests of a connection in order; with
+several connections, it can receive a request while it validates and stores the batches of others (`python -m
+bench mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
 """Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
 connection in order, so waiting for replicas there delays no other lane."""
@@ -79,7 +79,7 @@ class ProduceChannel:
         return len(self._lanes)
 
     def attach(self, lane: Lane) -> None:
-        """Start producing for the lane."""
+        """Start to send batches of the lane."""
         lane.writer = self
         self._lanes[lane] = None
         if self._connection is None:
@@ -116,7 +116,7 @@ class ProduceChannel:
         return since if self._parallel is None else min(since, self._parallel.unanswered_since())
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
+        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 
@@ -130,7 +130,7 @@ class ProduceChannel:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Send as many requests as are allowed now."""
+        """Send as many requests as are currently allowed."""
         self._is_pumping = False
         while self._connection is not None and self._may_send():
             wait = self._connection.throttled_until - self._cluster.loop.now()
@@ -150,8 +150,8 @@ class ProduceChannel:
     def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
         """Return one batch of each ready lane, and the transactional id that they share.
 
-        Up-to-date lanes come first. A transactional lane needs its own request; if that skips a lane that is
-        catching up, the next request starts with the catch-up queue to avoid starvation.
+        Up-to-date lanes come first. A transactional lane needs a request of its own. If that request skips a
+        lane that is catching up, the next request starts with the lanes that catch up, so that none starves.
         """
         chosen: list[tuple[Lane, OutBatch]] = []
         targets: set[TopicPartition] = set()
@@ -295,7 +295,7 @@ class ProduceChannel:
 
 
 class Sender:
-    """All producing to one cluster."""
+    """All produce channels of one cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener, budget: ByteBudget
@@ -305,7 +305,7 @@ class Sender:
         self._settings = settings
         self.distant = DistantBrokers(cluster, settings.write_connections, budget, listener)
         self._channels: dict[int, list[ProduceChannel]] = {}
-        """Channels by broker: the one for slow partitions first."""
+        """Channels by broker; the channel for slow partitions is first."""
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )
@@ -316,7 +316,7 @@ class Sender:
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: Lane) -> None:
-        """Produce to the leader of the lane's partition; wait for a leader if there is none."""
+        """Send to the leader of the lane's partition. If the partition has no leader, wait for one."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])
@@ -341,13 +341,13 @@ class Sender:
         return self.cluster.round_trip(broker) >= FAR_SECONDS
 
     def detach(self, lane: Lane) -> None:
-        """Stop producing for the lane. None of its batches may be in flight."""
+        """Stop sending batches of the lane. No batch of the lane may be in flight."""
         self._search.remove(lane)
         if lane.writer is not None:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[Lane]) -> None:
-        """Look up the leaders of these lanes again and continue there."""
+        """Look up the leaders of these lanes again, and continue to send to them."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:
@@ -355,7 +355,7 @@ class Sender:
         self._search.add(lanes)
 
     def follow_leader(self, lane: Lane) -> bool:
-        """Switch to the new leader if it is already known. Return False if it has to be looked up."""
+        """Send to the new leader if it is already known. Return False if it must be looked up."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
             return False

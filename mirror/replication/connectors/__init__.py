@@ -1,5 +1,5 @@
 """Built-in connectors; `mirror.replication.connector` is their contract.
 
-Read `files.py` first: Avro files of records, as a sink and as a source. `kafka.py` is Kafka itself behind the
-same two Protocols.
+Read `files.py` first, which writes and reads Avro files. `kafka.py` implements the same two Protocols for
+Kafka itself.
 """

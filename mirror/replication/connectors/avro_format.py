@@ -42,7 +42,8 @@ def _schema(timestamp: object) -> dict[str, Any]:
 
 _WRITTEN: Final = parse_schema(_schema({"type": "long", "logicalType": "timestamp-millis"}))
 _READ: Final = parse_schema(_schema("long"))
-"""Kafka allows timestamps outside any calendar, so they are read as plain numbers."""
+"""Schema for reading. Kafka allows timestamps that no calendar can represent, so timestamps are read as plain
+numbers."""
 
 
 class AvroWriter:

@@ -1,9 +1,9 @@
-"""Kafka behind the two Protocols of a connector, for copies from or to files and plug-ins.
+"""Kafka as a connector, for copies between Kafka and files or plug-ins.
 
 The source reads one partition at a time, outside the fetch channels of lanes. The sink uses one transaction
-per commit, under the transactional id of the lane, which contains the records and the lane's progress record.
-The next owner takes over the id, which aborts any open transaction of the former owner, and then reads
-progress that can no longer change.
+per commit, under the transactional id of the lane. The transaction contains the records and the lane's
+progress record. The next owner takes over the id, which aborts any open transaction of the former owner, and
+then reads progress that can no longer change.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _BATCH_BYTES: Final = 512 * 1024
-"""Size in bytes of keys and values; compressed, it stays below the default limit of a topic."""
+"""Maximum bytes of keys and values in a batch; compressed, the batch stays below the default limit of a
+topic."""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
-"""Time limit for offsets, so partitions without a leader do not delay the rest for longer."""
+"""Time limit for offset lookups, so that partitions without a leader do not delay the others for longer."""
 
 
 def size_of(records: Sequence[Record]) -> int:
@@ -108,7 +109,8 @@ class KafkaSource:
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         """Yield the records in [start, end).
 
-        An empty response does not prove that there are none: throttling empties responses, too.
+        An empty response does not prove that there are no records, because a broker that throttles also
+        returns empty responses.
         """
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
@@ -136,7 +138,7 @@ class KafkaSource:
     ) -> FetchedPartition:
         """Fetch one response.
 
-        OFFSET_OUT_OF_RANGE becomes Unreachable, because the next try looks up the bounds, which tell the
+        OFFSET_OUT_OF_RANGE is raised as Unreachable, because the retry looks up the bounds and so finds the
         cause.
         """
         try:
@@ -179,9 +181,9 @@ def _batches_of(
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
-    """Return the records of a batch, empty for a skipped one.
+    """Return the records of a batch; empty if the batch is skipped.
 
-    With `aborted` None, records of aborted transactions are included.
+    If `aborted` is None, records of aborted transactions are included.
     """
     if aborted is None:
         is_left_out = bool(header.attributes & CONTROL)
@@ -204,14 +206,14 @@ class _Owned:
         self.waiting: list[Record] = []
         self.waiting_bytes = 0
         self.skipped: list[SkippedOffsets] = []
-        """Skipped offsets that are not in the ledger yet, in order."""
+        """Skipped offsets that are not recorded in the ledger yet, in order."""
         self.is_open = False
 
     def pass_over(self, upto: int) -> None:
-        """Enter skipped offsets below `upto` in the ledger.
+        """Record skipped offsets below `upto` in the ledger.
 
-        Offsets without a reported class count as filtered, because a position implies that they were left out
-        on purpose.
+        Offsets without a reported class count as filtered, because a committed position implies that they
+        were skipped on purpose.
         """
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
@@ -225,7 +227,7 @@ class _Owned:
 
 
 class KafkaSink:
-    """A sink that writes to topics of a cluster; `state` names the stored progress.
+    """A sink that writes to topics of a cluster. `state`: name under which progress is stored.
 
     Satisfies `connector.RecordSink` and `connector.LedgerKeeper`.
     """
@@ -333,7 +335,7 @@ class KafkaSink:
             _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
 
     def close(self) -> None:
-        """Forget the partitions; open transactions are aborted by the next owner or time out."""
+        """Drop the state of all partitions. Open transactions time out, or the next owner aborts them."""
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:

@@ -44,7 +44,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LandedFile(NamedTuple):
-    """A complete file: the offsets [first, end) that it covers, and the checksum of its bytes."""
+    """A complete file, with the offsets [first, end) that it covers and the checksum of its bytes."""
 
     first: int
     end: int
@@ -55,8 +55,8 @@ class LandedFile(NamedTuple):
 class CommittedPosition(NamedTuple):
     """Contents of the position file.
 
-    `landed`: first offset of the next file; offsets between it and the position have no record. `file`: final
-    name of the part file that this position commits, empty if there is none.
+    `landed`: first offset of the next file; the offsets from there to the position have no record. `file`:
+    final name of the part file that this position commits; empty if it commits no file.
     """
 
     position: Position
@@ -86,7 +86,8 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """Return the complete files, by offset. Raises Unreachable, and CorruptData if two overlap."""
+    """Return the complete files, sorted by offset. Raises Unreachable, and CorruptData if two files
+    overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -104,7 +105,8 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position, or the end of the files if the position file was left behind.
+    """Return the committed position, or the end of the last file if the position file is missing, for example
+    because only the data files were copied here.
 
     Raises Unreachable, CorruptData.
     """
@@ -161,7 +163,7 @@ class PartFile(RawIOBase):
         self.close()
 
     def close(self) -> None:
-        """Close the file, whatever state it is in."""
+        """Close the file, even if it is incomplete."""
         super().close()
         with suppress(OSError):  # flushing the buffer may fail for lack of space, which is harmless here
             self._file.close()
@@ -188,7 +190,7 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """Return the file being written, a new one after each commit. Raises Unreachable."""
+        """Return the file being written; create a new file after each commit. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))
@@ -197,7 +199,7 @@ class OwnedFolder:
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the part file, if there is one, and the position durable. Raises Fenced, Unreachable."""
+        """Make the position durable, and also the part file, if one exists. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -242,7 +244,8 @@ class OwnedFolder:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raise Fenced if the folder was removed or replaced, as another process may own the new one."""
+        """Raise Fenced if the folder was removed or replaced, because another process may own the new
+        folder."""
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -277,7 +280,8 @@ class OwnedFolder:
         sync_folder(self._folder)
 
     def _publish(self, name: str) -> None:
-        """Rename the part file with the same first offset to the given name, unless that is done already."""
+        """Rename the part file with the same first offset to the given name, unless it was already
+        renamed."""
         part = part_of(self._folder, int(name.partition("-")[0]))
         if part.exists():
             os.rename(part, self._folder / name)

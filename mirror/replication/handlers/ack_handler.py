@@ -27,7 +27,7 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Time for the round trip to the broker and the wait before it."""
+"""Time allowed for waiting until a request is sent and for the round trip to the broker."""
 _HOLD_SECONDS: Final = 5.0
 """Time to keep batches in memory after their responses were lost, while the destination has no connection."""
 
@@ -117,9 +117,9 @@ class AckHandler:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Release the memory for other lanes.
+        """Release the lane's memory for other lanes.
 
-        Batches that were in flight are looked for at the destination later.
+        Whether the destination has stored the batches in flight is determined later.
         """
         if not lane.queue.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
@@ -139,7 +139,7 @@ class AckHandler:
             self._pacer.resume(lane)
 
     def _resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane, once all batches in flight have been answered."""
+        """Handle the first error of a lane, after all its batches in flight have a response."""
         code = trouble.code
         if code in TRANSIENT:
             lane.requeue()
@@ -184,7 +184,7 @@ class AckHandler:
     def _send_alone(self, lane: Lane) -> None:
         """Send one batch at a time over the connection for slow partitions until the destination accepts one.
 
-        Keep only the memory of batches that may be stored already.
+        Release the memory of all batches except those that the destination may have stored already.
         """
         lane.queue.is_slow, lane.ownership.is_established = True, False
         self._hold_less(lane)
@@ -209,8 +209,8 @@ class AckHandler:
     def _destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
         """Pause or restart the lane after the destination lost records.
 
-        An open transaction must not be committed then: if the log lost the abort marker of an earlier one
-        with the same producer id, the commit would include its records.
+        Then an open transaction must not be committed: if the log has lost the abort marker of an earlier
+        transaction with the same producer id, the commit would include the records of that transaction.
         """
         error = lane.halting_loss if is_gap else None
         if lane.ownership.transaction is not None:
@@ -224,7 +224,7 @@ class AckHandler:
         self._runner.guard(lane, self._target_relocated)
 
     def _target_relocated(self, lane: Lane) -> None:
-        """Verify by fresh metadata that the topic is still the same before producing again."""
+        """Verify with new metadata that the topic is still the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
@@ -238,7 +238,7 @@ class AckHandler:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot write to its destination according to fresh metadata, or None."""
+        """Return why the lane cannot write to its destination, according to new metadata; None if it can."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
@@ -269,8 +269,8 @@ class AckHandler:
 _UNREPLICATED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Errors that may take as long as the broker's wait for replicas."""
+"""Errors that a broker may return only after it has waited for replicas."""
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )
-"""Errors after which the batch may still be in the log."""
+"""Errors after which the log may nevertheless contain the batch."""

@@ -1,7 +1,7 @@
-"""Dead-letter topics: one beside each destination topic, for rejected records.
+"""Dead-letter topics: one for each destination topic, for rejected records.
 
-A dead-letter topic is created without the limits that made the destination topic reject the records. The
-limits of an existing one are checked first, so the error can name the setting to change.
+A dead-letter topic is created without the limits that make the destination topic reject records. If the
+dead-letter topic exists already, its limits are checked first, so the error can name the setting to change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.protocol.control.topics import TopicSetting, create_topic, describe_
 
 _NO_LIMIT: Final = str(2**63 - 1)
 _LARGEST_BATCH: Final = 100 * 1024 * 1024
-"""The default limit on request sizes of brokers (`socket.request.max.bytes`)."""
+"""Default limit of brokers on the size of requests (`socket.request.max.bytes`)."""
 _AFTER: Final = "message.timestamp.after.max.ms"
 _BEFORE: Final = "message.timestamp.before.max.ms"
 _APART: Final = "message.timestamp.difference.max.ms"
@@ -32,8 +32,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     _APART: _NO_LIMIT,
     "retention.ms": "-1",
 }
-"""Settings of a new dead-letter topic. A broker supports only some of the timestamp limits. Without
-`retention.ms`, letters with old timestamps would expire before they are read."""
+"""Settings of a new dead-letter topic. Which timestamp limits a broker supports depends on its version.
+Without `retention.ms`, dead letters with old timestamps would expire before anyone reads them."""
 _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
 
@@ -47,9 +47,9 @@ class DeadLetterTopic:
         self._replication = replication
 
     async def write(self, letters: Sequence[Record], now_ms: int) -> None:
-        """Append the letters in order, creating the topic if it is missing.
+        """Append the dead letters in order, and create the topic if it is missing.
 
-        Raises RecordRejected that names the obstructing setting, Refused, Unreachable.
+        Raises RecordRejected, which names the obstructing setting, Refused, Unreachable.
         """
         batches = [write_batch([letter]) for letter in letters]
         await self._cluster.refresh([self.name])
@@ -90,7 +90,8 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the settings of a topic that make it reject the letters, each with the value it needs.
+    """Return the topic settings that make the topic reject the dead letters, each with the value that would
+    accept them.
 
     `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
     """
@@ -111,7 +112,7 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """Return the value of a limit, or no limit if it is unknown."""
+    """Return the value of a limit; an unknown limit counts as unlimited."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 

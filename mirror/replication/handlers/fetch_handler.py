@@ -39,13 +39,13 @@ from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
-"""Fetches of a corrupt batch before the lane pauses."""
+"""Number of fetches of a corrupt batch after which the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Empty responses tolerated in a row. Each doubles the requested size, which soon exceeds any limit."""
+"""Maximum number of consecutive empty responses. Each doubles the requested size, which soon suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
-"""Approximate number of records to decode before the loop continues with other work: a second's work at most.
-The rest of a response is fetched again."""
+"""Approximate number of records to decode before the loop does other work; this takes at most a second. The
+rest of a response is fetched again."""
 
 
 class FetchHandler:
@@ -148,8 +148,8 @@ class FetchHandler:
     def _on_nothing(self, lane: Lane, *, squeezed: bool) -> None:
         """Handle an empty response.
 
-        The lane is up to date, is blocked by a transaction, needs a larger request, or got no room in the
-        response.
+        Either the lane is up to date, or a transaction blocks it, or it needs a larger request, or other
+        partitions filled the response.
         """
         end = lane.read.readable_end
         if lane.read.position < end:
@@ -191,8 +191,8 @@ class FetchHandler:
     def _note_transactions(self, lane: Lane) -> None:
         """Track whether an open transaction blocks the lane.
 
-        Checked after records, too, because a fetch session omits a partition whose high watermark is
-        unchanged.
+        This is also checked after a response with records, because a fetch session omits a partition whose
+        high watermark is unchanged.
         """
         if lane.read.is_blocked:
             self.hanging.holds(lane)
@@ -262,7 +262,7 @@ class FetchHandler:
         self._runner.guard(lane, self._relocated)
 
     def _relocated(self, lane: Lane) -> None:
-        """Verify by fresh metadata that the topic is still the same before fetching again."""
+        """Verify with new metadata that the topic is still the same before fetching again."""
         if not lane.may_read:
             return
         problem = self.source_problem(lane)
@@ -284,7 +284,7 @@ class FetchHandler:
         self._failures.forget(lane, PauseCause.SOURCE_AWAY)
 
     def source_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot read its partition according to fresh metadata, or None."""
+        """Return why the lane cannot read its partition, according to new metadata; None if it can."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -318,7 +318,7 @@ class FetchHandler:
         return None
 
     async def _out_of_range(self, lane: Lane) -> None:
-        """Find out whether the log start has passed our position or the source has another log."""
+        """Determine whether the log start has passed the lane's position, or the source log was replaced."""
         place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
@@ -361,7 +361,7 @@ class FetchHandler:
     def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
         """Handle a leader whose log diverges at `end` from the copied records.
 
-        `common`: leader epoch of the record before, -1 if unknown; it reveals another divergence below `end`.
+        `common`: leader epoch of the record before `end`, -1 if unknown; it reveals a divergence below `end`.
         """
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
@@ -390,12 +390,12 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has read up to its end, so the records that it could not take lie beyond it."""
+    """Return whether the lane has read up to its end offset, so that unread records are after it."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 
 def _note_unread(lane: Lane, records: memoryview) -> None:
-    """Record the timestamp of the batch that the lane cannot take, if its header is readable."""
+    """Record the timestamp of the batch that the lane could not accept, if its header is readable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:

@@ -1,9 +1,9 @@
 """Detection of source transactions that stay open and block read-committed consumers.
 
-Headrace cannot end such a transaction, only report it. The first blocked record is read once, uncommitted,
+Headrace can only report such a transaction, not end it. The first blocked record is read once, uncommitted,
 because read-committed responses do not reveal its timestamp. A transaction that stays open for long is
 reported as the reason for the lane's wait, with its producer, until records flow again. Without the right to
-describe producers, the report has the offset only.
+describe producers, the report contains only the offset.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 5.0
 """Age of a transaction below which the timestamp of its first record is not looked up."""
 _AT_ONCE: Final = 20
-"""Lanes of a source whose first blocked record is read in one pass."""
+"""Maximum number of lanes of a source whose first blocked record is read at the same time."""
 _FIRST_BYTES: Final = 16 * 1024
-"""Size limit of that fetch; a broker returns the first batch even if it is larger."""
+"""Size limit of the fetch of the first blocked record; brokers return even a larger first batch."""
 
 
 class OpenTransactionWatch:

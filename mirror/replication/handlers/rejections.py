@@ -1,9 +1,9 @@
 """Batches that the destination rejects: find the offending records and apply the policy.
 
-The broker may name the records (Produce 8) or not. If not, the batch is opened: first it is re-encoded as a
-whole (which can fix a codec dialect that the broker does not accept), then record by record. The policy
-(pause, dead-letter, skip) applies to the offending records only; everything before them has reached the
-destination by then.
+Brokers that support Produce 8 may name the offending records. Otherwise, the batch is decoded. The mirror
+first encodes it again as a whole, which helps if the broker does not accept its variant of a codec, and then
+record by record. The policy (pause, dead-letter, skip) applies only to the offending records; by then, all
+records before them have reached the destination.
 """
 
 from __future__ import annotations
@@ -51,20 +51,22 @@ REFUSED: Final = frozenset(
         Code.INVALID_RECORD,
     }
 )
-"""Errors that concern the batch itself. UNKNOWN_SERVER_ERROR: the broker cannot decompress the records."""
+"""Errors that concern the batch itself. Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress the
+records."""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
 """Errors for records that a broker cannot read."""
 
 
 class Rejections:
-    """Decisions after a rejection, once no batch of the lane is in flight."""
+    """Handles rejected batches, once no batch of the lane is in flight."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
         self._lanes = lanes
         self._runner = runner
         self._aside: set[Lane] = set()
-        """Lanes whose dead letters are being written; further rejections are ignored, as they recur."""
+        """Lanes whose dead letters are being written. Further rejections of such a lane are ignored, because
+        they will recur."""
 
     def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""
@@ -94,7 +96,7 @@ class Rejections:
             self._apply_policy(lane, [error.offset], error)
 
     def unopenable(self, lane: Lane, error: BatchTooLarge | UndecodableBatch) -> None:
-        """Handle a batch that has to be opened but is too large or damaged."""
+        """Handle a batch that must be decoded, but is too large or damaged."""
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
@@ -179,7 +181,8 @@ class Rejections:
     async def _put_aside(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
         """Copy the records to the dead-letter topic and omit them from the lane.
 
-        They are omitted even if the lane restarted meanwhile; otherwise the letters would be written again.
+        The records are omitted even if the lane has restarted in the meantime; otherwise the dead letters
+        would be written again.
         """
         source = lane.progress.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
@@ -202,7 +205,7 @@ class Rejections:
 
 
 def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
-    """Return the source record with its coordinates and the error as headers."""
+    """Return the source record as a dead letter, with its coordinates and the error as headers."""
     place = lane.key.partition
     origin = (
         (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
@@ -214,8 +217,8 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker names, empty if it names none or may not have
-    been able to read an unopened batch."""
+    """Return the source offsets of the records that the broker named. Empty if it named none, or if it
+    possibly could not read a batch that was passed through."""
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -1,8 +1,8 @@
 """Reports of lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
 Such lanes are not paused, because every step is retried. After some seconds, the reason and the start of the
-wait are reported, until they make progress. Clusters record their own silence, and lanes record only
-failures, so lanes that copy normally cost nothing here.
+wait are reported, until the lanes make progress. Clusters record that they do not respond, and lanes record
+only failures, so lanes that copy normally cost no time here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The lanes of an engine: their registry, unsaved progress, and the actions that their lifecycle decides."""
+"""The lanes of an engine: their registry, their unsaved progress, and the actions of their lifecycle."""

@@ -1,4 +1,4 @@
-"""Actions of a lane's lifecycle that need no decision: channels, buffers, pending work and reports."""
+"""Actions of a lane's lifecycle that need no decision, on channels, buffers, pending work and reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Performer = Callable[[Lane], None]
 
 
 class LaneActions:
-    """Performer of actions. `abandon` aborts the open transaction of a lane."""
+    """Performs the actions of a lane's lifecycle. `abandon` aborts the open transaction of a lane."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
         self._context = context

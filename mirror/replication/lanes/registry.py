@@ -1,4 +1,4 @@
-"""Registry of the lanes of an engine: by key, by clusters, and by pending work; with their reports."""
+"""Registry of the lanes of an engine, by key, by cluster and by pending work, and of their reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LaneRegistry:
         """Reports of stopped lanes, if reports are kept."""
 
     def add(self, lane: Lane, now: float) -> None:
-        """Add a lane that is new to this engine, to be started. `now`: in monotonic seconds."""
+        """Add a new lane, which will be started. `now`: in monotonic seconds."""
         lane.observed.started_at = now
         self.by_key[lane.key] = lane
         self.to_start[lane] = None

@@ -1,4 +1,4 @@
-"""Progress of lanes that is not stored yet, and durable positions that consumer groups do not show yet."""
+"""Progress of lanes that is not stored yet, and durable positions not committed to consumer groups yet."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def forget(self, lane: Lane) -> None:
-        """Forget a lane that has stopped; its durable position is still to be shown."""
+        """Drop a lane that has stopped. Its durable position is still committed to its consumer group."""
         self.dirty.pop(lane, None)
 
     def note_moved(self, lane: Lane, position: int) -> None:

@@ -1,12 +1,12 @@
-"""Storage of progress: every few seconds for lanes that moved, at once for lanes that stop.
+"""Storage of progress: every few seconds for lanes that have advanced, and at once for lanes that stop.
 
-There is no flush: a lane stores the progress acknowledged so far without a gap. Lanes in transactions store
-progress with their commits (`transactions.py`); only their clean end is written here. Every destination has a
-separate schedule, so an outage delays no other's lanes. So has every source whose topics must be checked
-before progress counts.
+Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
+acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
+only their clean end. Every destination has a separate schedule, so an outage of one does not delay lanes of
+the others. The same holds for every source whose topics must be checked before progress is stored.
 
-Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers; a
-lane without one checks the stored progress before it writes.
+Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
+lane without a producer id checks the stored progress before it writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
 Saved = tuple[Lane, int, int]
-"""A lane, the number of its sealed map runs, and its checkpoint."""
+"""A lane, the number of completed runs of its offset map, and its checkpoint."""
 
 
 class _Destination:
@@ -66,7 +66,7 @@ class Checkpoints:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
-        """Start due saves, and urgent ones for lanes that are stopping."""
+        """Start the saves that are due, and the urgent saves of lanes that are stopping."""
         urgent = {lane.spec.destination for lane in self._lanes.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
@@ -76,7 +76,7 @@ class Checkpoints:
             self._context.loop.spawn(self.commit_groups())
 
     def hurry(self, name: ClusterRef) -> None:
-        """Retry failed saves soon after a cluster is back from an outage."""
+        """Retry failed saves soon, because an outage of the cluster has ended."""
         destination = self._destinations.get(name)
         if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
@@ -191,7 +191,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has taken and copied meanwhile; reload all others."""
+        """Return the lanes that no other engine has copied in the meantime; reload all others."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -213,8 +213,8 @@ class Checkpoints:
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes whose progress may be stored.
 
-        Where topics are addressed by name, only a metadata refresh reveals a recreated topic, whose offsets
-        must not count as those of the old one.
+        If a source addresses topics by name, only new metadata reveals that a topic was recreated. Offsets of
+        the new topic must not be stored as progress in the old topic.
         """
         by_source: dict[ClusterRef, list[Lane]] = {}
         for lane in lanes:
@@ -265,7 +265,7 @@ class Checkpoints:
             await one
 
     async def commit_last_groups(self) -> None:
-        """Commit the final positions; a commit in progress may have older ones."""
+        """Commit the final positions; a commit in progress may contain older positions."""
         for one in self._showing.values():
             await one
         await self.commit_groups()

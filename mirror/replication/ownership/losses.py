@@ -1,14 +1,15 @@
 """Detection of records that the destination lost unnoticed, such as after an unclean election.
 
-The destination log then ends earlier, and new writes reuse the offsets of the lost records. If those were
-batches of the lane, the produce responses reveal it. If they were markers, or batches of an owner that stored
-no progress, the log has to be read, after former owners are fenced, so that they write nothing more.
+The destination log then ends earlier, and new writes reuse the offsets of the lost records. If the lost
+records were batches of the lane, produce responses reveal the loss. If they were markers, or batches of an
+owner that stored no progress, the log must be read. Before that, former owners are fenced, so that they write
+nothing more. Three findings prove a loss: an offset in the lane's map is after the end of the log, at a
+marker, or at a record of an aborted transaction; a batch below the last known log end has a newer epoch than
+any that the lane knows; or an offset in the map that the lane's owner itself wrote (from `owned_from` on)
+belongs to a batch of another writer.
 
-Three findings prove a loss: an offset of the map beyond the end of the log, on a marker or on a record of an
-aborted transaction; a batch of a newer epoch than the lane knows of, below the log end that the lane knows
-of; and a batch of another writer at an offset of the map that the lane's owner wrote itself (from
-`owned_from` on). While a lane runs, records that another producer writes before the lane's next batch appear
-to lie after the lost ones.
+While a lane runs, records that another producer writes before the lane's next batch seem to follow the lost
+records.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class _StoredBatch(NamedTuple):
 
 
 async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> int:
-    """Return the offset up to which the destination still has what it had when the lane learned its
-    `target_next` and its map. [first, end) is the present log of the destination. Not less than
+    """Return the offset up to which the destination log is unchanged since the lane stored its `target_next`
+    and its map. [first, end): current offsets of the destination log. The result is at least
     `lane.progress.target_end` unless a loss is found.
 
     Raises Unreachable, CorruptData.
@@ -54,14 +55,14 @@ async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> in
 
 
 def known_end(lane: Lane, end: int) -> int:
-    """Return the same bound judging only by the end of the log."""
+    """Return the bound of `surviving_end`, derived only from the end of the log."""
     return min(
         lane.progress.target_end if lane.progress.target_next is None else lane.progress.target_next, end
     )
 
 
 def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
-    """Return whether the batch replaced one that the lane knows."""
+    """Return whether the stored batch has replaced a batch that the lane knows."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if (
         lane.progress.owner is not None
@@ -77,7 +78,7 @@ def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
 
 async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bool:
     """Return whether the destination has records in [first, end). Transaction markers do not count, because
-    fencing leaves one even if no owner has written anything.
+    fencing writes a marker even if no owner has written records.
 
     Raises Unreachable, CorruptData.
     """

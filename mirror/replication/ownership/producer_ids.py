@@ -1,11 +1,11 @@
 """Preparation of a lane for producing: producer id, fencing, comparison after a crash.
 
-It starts with the lane's first batch to send, so idle partitions cost the brokers nothing. Before the first
-batch of an owner is sent: 1. No other owner has stored progress that is not loaded. This is checked after the
-id is taken, because a lane may have been idle, or its process frozen, for any time since its progress was
-loaded. 2. The stored progress shows an active writer (`clean` is false), so the next owner will compare. 3.
-Former owners that may have a batch in flight are fenced. 4. Their writes after the checkpoint are known
-(effectively-once) or aborted (exactly-once).
+It starts when the lane has its first batch to send, so idle partitions cause no work on brokers. Before an
+owner sends its first batch, these conditions hold: 1. No other owner has stored progress that is not loaded.
+This is checked after the id is taken, because a lane may have been idle, or its process frozen, for any time
+since its progress was loaded. 2. The stored progress shows an active writer (`clean` is false), so the next
+owner will compare. 3. Former owners that may have a batch in flight are fenced. 4. Their writes after the
+checkpoint are known (effectively-once) or aborted (exactly-once).
 
 Epochs are the proof: if the epoch of the id directly follows that of the loaded progress, the lane has had no
 owner in between, and the stored progress need not be read again.
@@ -43,11 +43,12 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Concurrent comparisons between two clusters. Each buffers some MiB outside the memory budget."""
+"""Maximum number of concurrent comparisons between two clusters. Each uses some MiB outside the memory
+budget."""
 
 
 class ProducerIdManager:
-    """Provider of producer ids, with limited concurrency per destination."""
+    """Acquires producer ids for lanes, with limited concurrency per destination."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, pacer: ReadPacer
@@ -63,7 +64,7 @@ class ProducerIdManager:
         self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
     def identify(self, lane: Lane) -> None:
-        """Request an identity for the lane, which sends as soon as it has one."""
+        """Request a producer id for the lane, which sends batches as soon as it has the id."""
         if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
             lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
@@ -97,6 +98,9 @@ class ProducerIdManager:
         target = self._lanes.sink(lane).cluster
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
+        # A lane that was frozen must not take the id from its new owner.
+        if lane.ownership.has_owned and not transactional and not await self._is_up_to_date(lane):
+            return
         stamp = await self._context.loop.see_through(self._take(lane, target, transactional=transactional))
         is_next = lane.progress.clean and not transactional and _is_next(lane.progress.owner, stamp)
         if not is_next:
@@ -115,6 +119,8 @@ class ProducerIdManager:
             self._transactions.prepare(lane, end)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, target, stamp)
+        elif lane.progress.target_end:
+            await self._look_for_losses(lane, target, await self._offset(target, lane, LATEST))
         lane.ownership.needs_fence = lane.progress.clean = lane.ownership.is_forgotten = False
         lane.ownership.disputed = None
         lane.identify(stamp)
@@ -130,7 +136,7 @@ class ProducerIdManager:
         self._pacer.resume(lane)
 
     async def _fence(self, lane: Lane, stamp: ProducerStamp) -> ProducerStamp:
-        """Fence former owners if the destination has to be compared; return the id to continue with."""
+        """Fence former owners if the destination must be compared; return the id to continue with."""
         lane.ownership.needs_fence = lane.ownership.needs_fence or stamp.epoch > 0
         if not lane.ownership.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
             return stamp
@@ -140,9 +146,9 @@ class ProducerIdManager:
     async def _take(self, lane: Lane, target: Cluster, *, transactional: bool) -> ProducerStamp:
         """Take the lane's producer id under a new epoch.
 
-        An exactly-once lane that already had it does not take it from a newer owner, as it may have been
-        frozen. Raises Fenced if another owner has it. Brokers before 3.0 do not report the holder, so the id
-        is taken anyway.
+        An exactly-once lane that already had the id may have been frozen in the meantime, so it does not take
+        the id from a newer owner. Raises Fenced if another owner has the id. Brokers before 3.0 do not report
+        the owner, so the id is taken in any case.
         """
         name, patience = identity_name(lane.key), self._context.settings.transaction_timeout_seconds
         disputed = lane.ownership.disputed
@@ -169,11 +175,11 @@ class ProducerIdManager:
     async def _end_transactions(
         self, lane: Lane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
-        """Abort again if the destination shows an open transaction.
+        """Abort the lane's transaction again if the destination reports it as open.
 
-        An unclean election may have lost one of our abort markers; our next commit would then include the
-        aborted records. Returns the id to continue with, and the end below which none of our transactions is
-        open.
+        An unclean election may have lost the abort marker; then the lane's next commit would include the
+        aborted records. Returns the id to continue with, and the offset below which no transaction of the
+        lane is open.
         """
         end = await self._offset(target, lane, LATEST)  # first, as an election may happen in between
         if await self._offset(target, lane, LATEST, committed=True) < end:
@@ -192,8 +198,8 @@ class ProducerIdManager:
     async def _is_up_to_date(self, lane: Lane) -> bool:
         """Return whether the loaded progress is current; otherwise reload it.
 
-        Once the id is taken, former owners can store nothing more that counts. Raises Fenced if another owner
-        has taken the lane from this one.
+        Once the id is taken, progress that former owners store is ignored. Raises Fenced if another owner has
+        taken the lane.
         """
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._context.progress(lane.spec.destination).load([lane.key]))[lane.key]
@@ -210,8 +216,8 @@ class ProducerIdManager:
         return False
 
     async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
-        """Handle an id with a former owner but without progress: the progress record was lost, and everything
-        at the destination may be ours already."""
+        """Handle an id that had an owner, but has no stored progress: the progress record was lost, and the
+        records at the destination may already be copies of this lane."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         lane.progress.target_next = first
         lane.ownership.is_forgotten = await holds_records(target, lane, first, end)
@@ -292,8 +298,8 @@ class ProducerIdManager:
     async def _mark_as_written_to(self, lane: Lane) -> None:
         """Store that the lane has an active writer.
 
-        The lane counts as not clean from before the write: a checkpoint stored meanwhile would claim a clean
-        end of the new owner, and the next owner would not compare.
+        The lane counts as not clean before the write begins. Otherwise, a checkpoint stored during the write
+        would claim a clean end of the new owner, and the next owner would not compare the destination.
         """
         lane.progress.clean = False
         try:
@@ -315,10 +321,11 @@ def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
 
 
 def _differs(stored: LaneProgress, lane: Lane) -> bool:
-    """Return whether the committed progress of an exactly-once lane differs from the lane's.
+    """Return whether the committed progress of an exactly-once lane differs from the lane's progress in
+    memory.
 
     The lane may be ahead by offsets that are not copied, such as markers and aborted records, but not by
-    records. A lane of a recreated topic may be ahead, too.
+    copied records. If the source topic was recreated, the lane may also be ahead.
     """
     if stored.life != lane.progress.life:
         return stored.life > lane.progress.life

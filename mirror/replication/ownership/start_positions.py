@@ -1,5 +1,5 @@
-"""Start positions that depend on history: committed offsets of a consumer group, and lanes that start at the
-end but were copied before."""
+"""Start positions that depend on the past: for lanes that start at committed offsets of a consumer group, and
+for lanes that start at the end but were copied before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 
 
 class StartPositionFinder:
-    """Search for the start positions of lanes."""
+    """Finds the start positions of lanes."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -30,10 +30,10 @@ class StartPositionFinder:
         self._unsaved = lanes.unsaved
 
     async def take_over(self, starting: Callable[[], list[Lane]]) -> None:
-        """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes of this
-        start that are still valid.
+        """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes that
+        have not stopped, paused or restarted since this start.
 
-        A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any
+        Committed offsets of a recreated topic are not valid. If a group cannot be read, its lanes pause: any
         other position would lose or repeat records.
         """
         await self._begin_at(starting, _is_due)
@@ -56,8 +56,8 @@ class StartPositionFinder:
     async def continue_latest(self, starting: Callable[[], list[Lane]]) -> None:
         """Keep lanes with lost progress from starting at the end, which would skip records.
 
-        They start at the committed offsets of their own consumer group. Without those, they pause if another
-        owner has written before.
+        They start at the committed offsets of their own consumer group. If the group has none, lanes that
+        another owner has copied before pause.
         """
         for lane in [one for one in starting() if _begins_at_end(one) and self._may_have_progress(one)]:
             self._runner.pause(
@@ -112,7 +112,7 @@ def begins_at_offset(lane: Lane) -> bool:
 
 
 def _begins_at_end(lane: Lane) -> bool:
-    """Return whether a lane without progress is to start at the end of its partition."""
+    """Return whether a lane without progress starts at the end of its partition."""
     is_new = lane.read.position < 0 and not lane.progress.life and lane.progress.owner is None
     return is_new and lane.spec.start is StartPosition.LATEST
 

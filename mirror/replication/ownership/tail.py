@@ -1,13 +1,13 @@
 """Comparison of the destination's tail with the source, to avoid duplicates after a crash.
 
-A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are at
-the destination from `target_next` on, in order, possibly interleaved with records of other writers. The tail
-is read from there and matched record by record (key, value, headers, timestamp) with the source from the
-checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
-batches could arrive after the comparison.
+A crash loses the acknowledgements of batches sent since the last checkpoint. Those of the batches that
+arrived are stored at the destination from `target_next` on, in order, possibly between records of other
+writers. The tail is read from there and matched record by record (key, value, headers, timestamp) with the
+source from the checkpoint on; the lane continues after the last match. Former owners must be fenced first, or
+one of their batches could arrive after the comparison.
 
-A batch that cannot be opened is matched as a whole, because it can only have been passed through unchanged.
-The lane may also have skipped it, according to its policy, and sent later batches.
+A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. It
+is also possible that the lane has skipped the batch, according to its policy, and sent later batches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _AT_ONCE: Final = 50_000
 
 
 class _ClosedBatch(NamedTuple):
-    """A batch that cannot be opened, with its base offset and record count."""
+    """A batch that cannot be decoded, with its base offset and record count."""
 
     offset: int
     records: int
@@ -55,7 +55,7 @@ _Piece = Record | _ClosedBatch
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next piece that the lane sends, with the skipped offsets before it."""
+    """The next batch or record that the lane would send, with the skipped offsets before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -64,10 +64,10 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return which source records from the lane's checkpoint on the destination has in [target_next, end).
+    """Return which source records after the lane's checkpoint the destination contains in [target_next, end).
 
     Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for a batch that the lane cannot
-    send, if the destination has records after everything that precedes it.
+    send, if the destination has records after those that precede the batch.
     """
     assert lane.progress.target_next is not None, "a comparison needs a start"
     expected = _Expected(source, lane)
@@ -119,7 +119,7 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 
 
 class _Expected:
-    """Pieces that the lane would send from its checkpoint on, in order.
+    """Batches and records that the lane would send from its checkpoint on, in order.
 
     `trouble`: the error that stops the lane after them.
     """
@@ -131,7 +131,7 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Stack with the next piece last."""
+        """Stack of the batches and records to come; the next is last."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
 
@@ -144,8 +144,8 @@ class _Expected:
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the possible next pieces: the first record, and the batches before it that the lane may have
-        skipped. Empty at the end of the source."""
+        """Return the batches and records that may come next: the first record, and the batches before it that
+        the lane may have skipped. Empty at the end of the source."""
         may_skip = self._class_of_refused is not None
         while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
             following = await self._next()
@@ -206,7 +206,8 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle a failure like the lane, which fails the same way if it continues before that batch."""
+        """Handle an error in the same way as the lane, which would meet the same error if it continued before
+        that batch."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -221,7 +222,8 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the pieces of an item with their source offsets, and the skipped offsets between them."""
+    """Return the records or closed batches of an item with their source offsets, and the skipped offsets
+    between them."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

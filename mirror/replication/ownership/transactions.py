@@ -1,12 +1,13 @@
 """Exactly-once: a lane's batches and its checkpoint in one transaction.
 
-Each lane has its own transactions under the transactional id that fences it, so one bad partition aborts no
-other's. A transaction ends once a second: sending stops, batches in flight are acknowledged, the progress
-record is added, and the transaction commits. After a crash, the next owner aborts the open transaction by
-taking the id, and then reads progress that can no longer change.
+Each lane has its own transactions under its own transactional id, so a failing partition does not abort
+transactions of others. A lane commits once a second: it stops sending, waits until the batches in flight are
+acknowledged, adds the progress record, and commits the transaction. After a crash, the next owner aborts the
+open transaction by taking the id, and then reads progress that can no longer change.
 
-There are two protocols (KIP-890): in the old one, partitions are added to a transaction before they are
-written to; in the new one, a produce request adds them, and every transaction has its own producer epoch.
+Kafka has two transaction protocols (KIP-890). In the old protocol, partitions are added to a transaction
+before they are written to. In the new protocol, a produce request adds them, and every transaction has its
+own producer epoch.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class TransactionManager:
     def fenced(self, lane: Lane, error: Fenced) -> None:
         """Handle a broker that fences the lane's producer id.
 
-        Either another owner has taken it, or the coordinator aborted the transaction because of its age. If
-        the latter is possible, the lane restarts, and the holder of the id is checked before it is taken
+        Either another owner has taken the id, or the coordinator aborted the transaction because of its age.
+        If a timeout is possible, the lane restarts, and the owner of the id is checked before the id is taken
         again (`producer_ids`).
         """
         ownership = lane.ownership
@@ -98,8 +99,8 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Return whether the coordinator may have timed out the transaction, and can report who has the
-        id."""
+        """Return whether the coordinator may have aborted the transaction because of its age, and can report
+        the owner of the id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
@@ -110,7 +111,8 @@ class TransactionManager:
         return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
-        """End transactions that are due; begin new ones for lanes that moved without sending."""
+        """End the transactions that are due. Begin transactions for lanes that have advanced without sending
+        a batch."""
         for lane in list(self._unsaved.dirty):
             transaction = lane.ownership.transaction
             if transaction is not None and not transaction.is_open:
@@ -211,7 +213,8 @@ class TransactionManager:
             _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 
     def _fail(self, lane: Lane, error: HeadraceError) -> None:
-        """Handle a failed step of a transaction. The next start of the lane resolves its outcome."""
+        """Handle a failed step of a transaction. The next start of the lane determines whether the
+        transaction was committed."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

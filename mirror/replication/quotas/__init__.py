@@ -1,1 +1,1 @@
-"""Deliberate throttling of lanes: when they fetch more, and which quota delays them."""
+"""Throttling of lanes by quotas: when lanes fetch more, and which quota delays them."""

@@ -1,7 +1,8 @@
-"""Priority for lanes that would otherwise lose records: monitors lanes that catch up and throttles others.
+"""Priority for lanes that would otherwise lose records: monitors the lanes that catch up, and throttles
+others.
 
-`precedence` decides which lanes yield. They share an additional quota, so the throttling is reported like any
-other quota.
+`precedence` decides which lanes are throttled ("yield"). These lanes share an additional quota, which is
+reported like any other quota.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
 """Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
 _AT_ONCE: Final = 50
-"""Lanes checked before other work gets its turn."""
+"""Number of lanes that are checked before the loop does other work."""
 _GROWTH_SECONDS: Final = 4.0
-"""Minimum age of the earlier check with which a time to loss is compared."""
+"""Minimum time between two checks whose times to loss are compared."""
 _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """A check of a lane: monotonic time, bytes copied since the lane began, seconds to loss."""
+    """Result of a check of a lane: time of the check (monotonic seconds), bytes copied since the lane's
+    start, and seconds to loss."""
 
     at: float
     size_bytes: int
@@ -70,19 +72,19 @@ class DeadlineWatch:
         self._position = position
         self._is_on = context.settings.deadline_first
         self._to_look_at: list[Lane] = []
-        """Lanes still to be checked in this round."""
+        """Lanes that remain to be checked in this round."""
         self._before: dict[Lane, _Watched] = {}
         """States of the previous round, by lane."""
         self._watched: dict[Lane, _Watched] = {}
         self._found: list[CatchUp] = []
         self._precedence = Precedence()
         self._quota: TokenBucket | None = None
-        """Shared quota of the lanes that yield; None if there are none."""
+        """Shared quota of the lanes that yield; None if no lane yields."""
         self._held: set[Lane] = set()
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Check the lanes that catch up every few seconds, a few at a time."""
+        """Check every lane that catches up every few seconds, a few lanes at a time."""
         if not self._to_look_at:
             if now < self._next or not self._is_on:
                 return
@@ -139,10 +141,10 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Return the bytes per second to copy for the time to loss to stay constant.
+    """Return the bytes per second that the lane must copy to keep its time to loss constant.
 
-    That is the log size of the backlog divided by the time it spans, or, if the age of the backlog is
-    unknown, the rate at which the log grows.
+    That is the size of the backlog divided by the time that its records span or, if the age of the backlog is
+    unknown, the growth rate of the log.
     """
     each, waypoints = history.record_bytes, history.waypoints
     if each is None or not waypoints:
@@ -158,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas without the shared one."""
+    """Return the lane's quotas without the quota that lanes that yield share."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 

@@ -1,7 +1,7 @@
-"""Lookup of end offsets for partitions that a quota, or a broker that throttles, keeps from being fetched.
+"""Lookup of end offsets for partitions that are not fetched because of a quota or a throttling broker.
 
-A fetch response carries the end offset, and these lanes get none. ListOffsets is another request, on another
-connection: with it their lag stays known while the source responds.
+Such lanes get no fetch responses, which contain the end offset. ListOffsets requests on a separate connection
+keep their lag known while the source responds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror.replication.reports.measurements import lacks_end
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
 _MOST: Final = 2_000
-"""Maximum number of partitions per request; the rest follow in the next one."""
+"""Maximum number of partitions per request; further partitions are in the next request."""
 
 
 class EndWatch:

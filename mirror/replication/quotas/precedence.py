@@ -1,18 +1,18 @@
-"""Order in which partitions catch up, so that sources delete uncopied records of as few as possible. Pure.
+"""Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
+A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
+(`mirror.model.movement.loss`). It lacks bandwidth if that time hardly grows. While a partition in reach lacks
+bandwidth, partitions with clearly more time, or with unknown or unlimited time, yield: their combined rate is
+halved at each check, down to an eighth of the worker's throughput. The rate rises again when no partition
+lacks bandwidth. So partitions are throttled only as far as needed, and none starves. If no partition is in
+reach, none yields.
 
-A partition is in reach when its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). It lacks bandwidth when that time hardly grows. While one lacks bandwidth,
-partitions with clearly more time, or with unknown or unlimited time, yield to it: their combined rate is
-halved with each check, down to an eighth of the worker's throughput, and rises again when no partition lacks
-bandwidth. Partitions thus yield only as far as needed, and none starves. If no partition is in reach, none
-yields.
-
-Earliest deadline first saves all partitions if that is possible. A partition is safe when it gets as many
-bytes per second as its records occupy in the source log per second (`need`). If the needs exceed the worker's
-throughput, all would lose records one after another, so the partitions with the largest needs are given up
-until the rest fits, which saves the most partitions. A partition is also given up if its time has run out, or
-if its time keeps shrinking although others have yielded for a while, because the bottleneck is elsewhere.
-Such partitions yield like those with ample time, and are reassessed with each check.
+Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
+rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
+needs exceeds the worker's throughput, all partitions would lose records one after another. So the partitions
+with the largest needs are given up until the remaining needs fit, which saves the most partitions. A
+partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
+have yielded for a while, because then the bottleneck is elsewhere. Partitions that are given up yield too,
+and are checked again each time.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ REACH_SECONDS: Final = 600.0
 LEAST_SHARE: Final = 0.125
 """Share of the worker's throughput for all partitions that yield."""
 _GROWTH: Final = 0.25
-"""Seconds of time to loss that a partition in reach must gain per second; with less, it lacks bandwidth."""
+"""Seconds that the time to loss of a partition in reach must grow per second; otherwise the partition lacks
+bandwidth."""
 _SPREAD: Final = 0.25
 _LEAST_SPREAD_SECONDS: Final = 5.0
-"""Partitions with more time than the first one yield, beyond this fraction of its time or these seconds."""
+"""A partition yields if it has more time than the most urgent partition, by more than this fraction of that
+partition's time and at least these seconds."""
 _LEAST_RATE: Final = 16 * 1024.0
 _FADING: Final = 0.98
-"""Decay per check of the worker's capacity, which is the highest throughput seen."""
+"""Factor by which the worker's capacity, which is the highest throughput observed, decays at each check."""
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
-"""Tolerance for estimation errors: while there is time, a smaller excess of needs gives up no partition."""
+"""Tolerance for estimation errors: while there is time, no partition is given up if the needs exceed the
+throughput by less than this factor."""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
-"""Fraction of the room within which the need of a given-up partition must fit to be readmitted."""
+"""Fraction of the available throughput; the needs must fit into it before a partition that was given up is
+prioritized again."""
 _TRIAL_SECONDS: Final = 20.0
 _FALLING: Final = -0.05
 _AGAIN_SECONDS: Final = 60.0
@@ -49,9 +53,9 @@ _AGAIN_SECONDS: Final = 60.0
 class CatchUp(NamedTuple):
     """A lane that catches up.
 
-    `left`: seconds until its source deletes an uncopied record; None if nothing is deleted or unknown.
-    `growth`: change of `left` per second; None while the lane is new. `need` and `speed`: bytes per second
-    required for `left` to stay constant, and copied.
+    `left`: seconds until its source deletes an uncopied record; None if no record is deleted, or if the time
+    is unknown. `growth`: change of `left` per second; None while the lane is new. `need`: bytes per second
+    that the lane must copy to keep `left` constant. `speed`: bytes per second that it copies.
     """
 
     key: LaneKey
@@ -65,9 +69,9 @@ class CatchUp(NamedTuple):
 class Precedence:
     """Lanes that yield, and the bytes per second that they share.
 
-    `capacity`: highest known throughput of the worker in bytes per second. `given_up`: lanes given up, with
-    the time until which that lasts. `in_vain_since`: time since which other lanes have had the minimum rate
-    while the time of all prioritized lanes keeps shrinking.
+    `capacity`: highest known throughput of the worker in bytes per second. `given_up`: lanes that are given
+    up, and until when. `in_vain_since`: time since which other lanes have had the minimum rate, although the
+    time of all prioritized lanes keeps shrinking.
     """
 
     waiting: frozenset[LaneKey] = frozenset()
@@ -102,7 +106,7 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the longest time to loss of lanes that are prioritized together with the first."""
+    """Return the time to loss up to which lanes are prioritized together with the most urgent lane."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
@@ -123,7 +127,8 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Return the lanes that cannot be saved. Lanes given up before come last, so lanes do not alternate."""
+    """Return the lanes that cannot be saved. Lanes that were given up before are considered last, so that
+    lanes do not alternate."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
     for one in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
@@ -137,7 +142,8 @@ def _given_up(
 
 
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
-    """Raise the rate of the lanes that yield, or lift it, when no lane lacks bandwidth."""
+    """Raise the combined rate of the lanes that yield, or remove the limit, because no lane lacks
+    bandwidth."""
     rate = max(after.rate * _RISE, least)
     waiting = after.waiting & {lane.key for lane in lanes}
     if not waiting or rate >= after.capacity:

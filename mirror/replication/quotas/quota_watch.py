@@ -1,12 +1,13 @@
 """Reports of lanes delayed by a quota: of their task, their datastream or a broker.
 
 Such lanes copy at the intended rate, so they are not paused. The quota is reported once it delays a lane for
-a considerable share of the time, until it hardly does.
+a considerable share of the time, until it hardly does. The first report follows within two seconds, so that
+the cause is known when the first records are late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mirror.lane.flow import HeldTime, TokenBucket
@@ -19,9 +20,11 @@ from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import rate_text
 
-_LOOK_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 1.0
+_REPORT_SECONDS: Final = 5.0
+"""Interval between two reports of changed delays. A new delay is reported earlier."""
 _HELD_SHARE: Final = 0.2
-"""Share of the time from which on a delay is reported."""
+"""Minimum share of the time for a delay to be reported."""
 _FREE_SHARE: Final = 0.05
 """Share of the time below which the report ends."""
 _OTHER_SHARE: Final = 0.25
@@ -30,8 +33,8 @@ _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
 class QuotaDelay(NamedTuple):
-    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the broker that
-    throttles, for a quota of a cluster."""
+    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the throttling
+    broker, if it is the quota of a cluster."""
 
     share: float
     quota: str
@@ -47,7 +50,9 @@ class QuotaWatch:
         self._lanes = lanes
         self._waiting: dict[Lane, tuple[HeldTime, TokenBucket]] = {}
         self._reported: dict[Lane, QuotaDelay] = {}
-        self._looked = self._context.loop.now()
+        self._delayed: dict[tuple[Lane, QuotaDelay], float] = {}
+        """Seconds of each delay since the last report. Its share is 0."""
+        self._looked = self._began = self._context.loop.now()
 
     def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
         """Record that the lane is not fetched for that time because the bucket is empty."""
@@ -57,18 +62,26 @@ class QuotaWatch:
         self._waiting[lane] = held, bucket
 
     def pump(self, now: float) -> None:
-        """Report changes every few seconds."""
-        seconds = now - self._looked
-        if seconds < _LOOK_SECONDS:
+        """Report new delays every second, and changed ones every few seconds."""
+        if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
-        found = self._take_own(now, seconds)
+        self._take_own(now)
         for owner, direction, channel in self._channels():
             spent, lanes = channel.take_throttled(now)
             for lane in lanes:
-                delay = QuotaDelay(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
-                _note(found, lane, delay)
-        self._report(found)
+                self._note(lane, QuotaDelay(0.0, f"{_AT_BROKERS} {direction}", owner, channel.broker), spent)
+        passed = now - self._began
+        found = self._longest(max(passed, _REPORT_SECONDS))
+        if passed < _REPORT_SECONDS:
+            self._report({lane: delay for lane, delay in found.items() if lane not in self._reported})
+            return
+        ended = {
+            lane: QuotaDelay(0.0, "", one.owner) for lane, one in self._reported.items() if lane not in found
+        }
+        self._began = now
+        self._delayed.clear()
+        self._report(found | ended)
 
     def _channels(self) -> Iterator[tuple[QuotaOwner, str, FetchChannel | ProduceChannel]]:
         for name, source in self._lanes.sources.items():
@@ -76,20 +89,27 @@ class QuotaWatch:
         for name, sink in self._lanes.sinks.items():
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
-    def _take_own(self, now: float, seconds: float) -> dict[Lane, QuotaDelay]:
-        """Return the delays by quotas of Headrace."""
-        found: dict[Lane, QuotaDelay] = {}
+    def _take_own(self, now: float) -> None:
+        """Note the delays by quotas of Headrace."""
         for lane, (held, bucket) in list(self._waiting.items()):
-            share = held.take(now) / seconds
-            if share:
-                found[lane] = QuotaDelay(share, _name_of(bucket), QuotaOwner(bucket.owner))
+            if spent := held.take(now):
+                self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)
             else:
                 del self._waiting[lane]
+
+    def _note(self, lane: Lane, delay: QuotaDelay, seconds: float) -> None:
+        self._delayed[lane, delay] = self._delayed.get((lane, delay), 0.0) + seconds
+
+    def _longest(self, passed: float) -> dict[Lane, QuotaDelay]:
+        """Return the quota that delays each lane most, and its share of the time that has passed."""
+        found: dict[Lane, QuotaDelay] = {}
+        for (lane, delay), seconds in self._delayed.items():
+            known = found.get(lane)
+            if known is None or seconds / passed > known.share:
+                found[lane] = delay._replace(share=seconds / passed)
         return found
 
-    def _report(self, found: dict[Lane, QuotaDelay]) -> None:
-        for lane in [one for one in self._reported if one not in found]:
-            found[lane] = QuotaDelay(0.0, "", self._reported[lane].owner)
+    def _report(self, found: Mapping[Lane, QuotaDelay]) -> None:
         for lane, delay in found.items():
             reported = self._reported.get(lane)
             if self._lanes.by_key.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
@@ -108,13 +128,6 @@ class QuotaWatch:
         share = min(delay.share, 1.0)
         text = f"{delay.quota} throttles it {share:.0%} of the time"
         self._lanes.report(LaneHeldBack(lane.key, text, QuotaHold(delay.owner, share, delay.broker)))
-
-
-def _note(found: dict[Lane, QuotaDelay], lane: Lane, delay: QuotaDelay) -> None:
-    """Keep only the quota that delays a lane most."""
-    known = found.get(lane)
-    if known is None or delay.share > known.share:
-        found[lane] = delay
 
 
 def _name_of(bucket: TokenBucket) -> str:

@@ -1,4 +1,4 @@
-"""Pacing of fetches: while a lane has room and quota, up to its end, in the tier that suits its lag."""
+"""Pacing of fetches: when a lane fetches, by its buffer, quotas and end, and in which tier, by its lag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Control over which lanes the next fetch of their channel includes."""
+    """Decides which lanes the next fetch request of a channel includes."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
@@ -61,7 +61,7 @@ class ReadPacer:
         return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:
-        """Retry after a moment because the response was of no use."""
+        """Retry after a short delay, because the response could not be used."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
@@ -70,7 +70,7 @@ class ReadPacer:
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
         """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
 
-        With `waits`, it is not fetched there at once.
+        With `waits`, fetching does not start at once.
         """
         end = lane.read.readable_end
         if lane.read.is_live:

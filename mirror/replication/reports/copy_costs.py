@@ -1,15 +1,15 @@
-"""CPU cost of copying, by kind of work, and the part that a saturated worker would save.
+"""CPU cost of copying, by kind of work, and the part of the cost that disappears in a saturated worker. A
+worker with little load fetches often, and each response has only a few kilobytes per partition, in a few
+small batches. The fixed costs of a partition in a response and of a written batch are then spread over few
+bytes. A worker with a backlog gets large parts of partitions and writes merged batches of maximum size.
+Without this module, a measurement at a tenth of a core would therefore understate the capacity of a core by
+up to three quarters.
 
-An idle worker fetches often and gets little: a few kilobytes per partition in a response, in a few small
-batches. The fixed costs of a partition and of a written batch are then spread over few bytes. A worker with a
-backlog gets partitions and merged batches of maximum size. A measurement at a tenth of a core would therefore
-understate the capacity of a core by up to three quarters.
-
-Only the ratios of the prices matter, because they divide the measured CPU time of a worker. Those of batches,
-partitions, bytes and seconds were fitted to the cost of four kinds of batches on a compiled worker, from idle
-to saturated; `python -m bench placement_capacity` checks the results against the throughput that a worker
-sustains. On an interpreted worker a partition costs more, so the savings are understated. Decompression and
-decoding have high prices and are never savings.
+Each kind of work has a price. Only the ratios of the prices matter, because they divide the measured CPU time
+of a worker. The prices of batches, partitions, bytes and seconds were fitted to the cost of four kinds of
+batches on a compiled worker, from idle to saturated. `python -m bench placement_capacity` compares the
+results with the throughput that a worker sustains. On an interpreted worker a partition costs more, so the
+spare cost is understated. Decompression and decoding have high prices, and never count as spare.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from mirror.lane.counters import LaneCounters
 from mirror.model.metrics import MirrorMetric
 
 _PART_US: Final = 6.5
-"""Per partition of a fetch response."""
+"""Price of a partition in a fetch response."""
 _BATCH_US: Final = 17.0
-"""Per written batch: its request, response, checkpoint and map."""
+"""Price of a written batch: its request, response, checkpoint and offset map."""
 _SOURCE_BATCH_US: Final = 1.3
 _BYTE_US: Final = 0.00034
 _MERGED_BYTE_US: Final = 0.00025
-"""Per fetched byte that is reframed, in addition to `_BYTE_US`."""
+"""Price of a fetched byte in a merged batch, in addition to `_BYTE_US`."""
 _RECOMPRESSED_BYTE_US: Final = 0.008
 _ENCODED_RECORD_US: Final = 5.0
 _SECOND_US: Final = 11_500.0
-"""Per second, regardless of load: reports, checkpoints, timers."""
+"""Price of a second, regardless of load: reports, checkpoints, timers."""
 _FULL_PART_BYTES: Final = 256 * 1024
-"""Minimum size of a partition's part of a response under backlog."""
+"""Minimum size of a partition's part of a response while there is a backlog."""
 _FULL_BATCH_BYTES: Final = 160 * 1024
-"""Minimum size of a merged batch under backlog."""
+"""Minimum size of a merged batch while there is a backlog."""
 
 
 class CopyCost(NamedTuple):
     """CPU time in microseconds at the prices of this module.
 
-    `spare_us`: the part of `cpu_us` that the same bytes would not cost under backlog.
+    `spare_us`: the part of `cpu_us` that the same bytes would not cost in a backlog.
     """
 
     cpu_us: float
@@ -70,17 +70,16 @@ def cost_of(done: LaneCounters) -> CopyCost:
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
     """Distribute the CPU time of the worker over the interval to its lanes.
 
-    On entry, the CPU times in `metrics` are costs at the prices of this module. Sums over lanes and tasks are
-    exact; the share of a lane is an estimate.
+    The CPU times in `metrics` are costs at the prices of this module. Sums over lanes and tasks are exact;
+    the share of a lane is an estimate.
     """
     total = sum(metric.cpu_ms for metric in metrics)
     if not total:
         return list(metrics)
     each_second = _SECOND_US * max(interval_ms, 0.0) / 1e6
-    real = cpu_ms / (total + each_second)
     found = []
     for metric in metrics:
         share = metric.cpu_ms / total
-        spare = (metric.spare_cpu_ms + each_second * share) * real
-        found.append(replace(metric, cpu_ms=cpu_ms * share, spare_cpu_ms=min(spare, cpu_ms * share)))
+        spare = (metric.spare_cpu_ms + each_second * share) / (total + each_second)
+        found.append(replace(metric, cpu_ms=cpu_ms * share, spare_cpu_ms=cpu_ms * min(spare, share)))
     return found

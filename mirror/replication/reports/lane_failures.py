@@ -1,4 +1,4 @@
-"""Failures of lanes that are retried: noted until they are old or the lane makes progress; see `stalls`."""
+"""Failures of lanes that are retried, kept until they expire or the lane makes progress; see `stalls`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LaneFailures:
             known.sentence, known.until, known.side = sentence, now + seconds, side
 
     def forget(self, lane: Lane, side: PauseCause | None = None) -> None:
-        """Clear the lane's failure; with `side`, only one of that cluster."""
+        """Clear the lane's failure; with `side`, only if that cluster failed."""
         known = self.by_lane.get(lane)
         if known is not None and side in (None, known.side):
             del self.by_lane[lane]

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class LaneLog:
-    """Log of the lanes of one engine. `report`: called with each event. `now`: monotonic seconds."""
+    """Logs the waiting lanes of one engine. `report`: called with each event. `now`: monotonic seconds."""
 
     def __init__(self, report: Callable[[LaneEvent], None], now: Callable[[], float]) -> None:
         self._report = report
@@ -22,8 +22,8 @@ class LaneLog:
         self._causes = CauseReports[LaneKey]()
 
     def waits(self, spec: LaneSpec, reason: str, cause: PauseCause) -> None:
-        """Report that a lane pauses or waits for that reason. A cluster that is away is one cause, whatever
-        the reasons."""
+        """Report that a lane pauses or waits for that reason. A cluster that does not respond counts as one
+        cause, even if the reasons differ."""
         place = spec.key.partition
         _log.debug("lane %s waits: %s", place, reason)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}
@@ -38,7 +38,7 @@ class LaneLog:
         self._report(LaneResumed(key))
 
     def stopped(self, key: LaneKey) -> None:
-        """Note that a lane no longer waits. The caller reports why."""
+        """Record that a lane no longer waits. The caller reports the reason."""
         self._causes.freed(key, self._now())
 
     def pump(self, now: float) -> None:

@@ -16,13 +16,13 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane since this engine started it; `offsets` (by class) and `map_runs` since the lane was first
-    copied.
+    """Report of a lane for the time since this engine started it; `offsets` (by class) and `map_runs` cover
+    all time.
 
-    `bytes` as fetched, `payload_bytes` before compression if known. `foreign_records`: offsets at the
-    destination that other producers wrote between those of the lane. `in_flight`: offsets read after
-    `next_offset` whose class is not final. `seconds`: time since the engine started the lane. `cost_us`: CPU
-    time in microseconds at the prices of `cost_of`.
+    `bytes`: size as fetched; `payload_bytes`: size before compression, if known. `foreign_records`: number of
+    destination offsets that other producers wrote between records of the lane. `in_flight`: offsets read
+    after `next_offset` whose class is not final. `seconds`: time since the engine started the lane.
+    `cost_us`: CPU time in microseconds at the prices of `cost_of`.
     """
 
     group: str
@@ -56,8 +56,8 @@ class LaneReport:
 
 class LaneSums(NamedTuple):
     """Sums over several lanes, as in their reports. `fenced`: number of lanes lost to another owner.
-    `unknown`: number of lanes whose present lag is unknown, because they cannot ask the source or it does not
-    answer; `lag` includes what was known last."""
+    `unknown`: number of lanes whose current lag is unknown, because they cannot send requests to the source
+    or the source does not respond; `lag` includes their last known lag."""
 
     records: int
     bytes: int

@@ -19,17 +19,17 @@ from mirror.replication.reports.copy_costs import cost_of
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
 _HEARD_SECONDS: Final = 15.0
-"""Validity of an end offset that the source has returned."""
+"""Seconds for which an end offset that the source has returned is valid."""
 _OVERDUE_SECONDS: Final = 1.0
 """Delay below which a response does not count as overdue."""
 
 
 class MeasurementInterval(NamedTuple):
-    """Time and origin of a measurement.
+    """Interval of a measurement, and the instance that measures.
 
-    End and length in ms, instance; `now`: the end in monotonic seconds; `asked`: due time, in monotonic
-    seconds, of the oldest outstanding fetch or produce request to any broker; `silent`:
-    `Cluster.silent_since` of clusters with overdue responses.
+    `time_ms`, `interval_ms`: end and length of the interval. `now`: its end in monotonic seconds. `asked`:
+    time, in monotonic seconds, at which the oldest outstanding fetch or produce response of any broker was
+    due. `silent`: `Cluster.silent_since` of clusters with overdue responses.
     """
 
     end_ms: int
@@ -46,11 +46,11 @@ class MeasurementInterval(NamedTuple):
 
 
 def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | None:
-    """Measure the lane since the last call.
+    """Return the measurement of the lane since the last call.
 
-    Returns None before the first response of the source, and for an idle lane whose idle state has been
-    reported: readers that keep the last report of a lane must not keep an outdated one. CPU times are those
-    of `cost_of`; `share_cpu` scales them to the worker's.
+    Returns None before the first response of the source, and for an idle lane after a first measurement has
+    shown it as idle; readers can rely on the last measurement of a lane. CPU times are costs from `cost_of`;
+    `share_cpu` scales them to the worker's CPU time.
     """
     if lane.read.high_watermark < 0:
         return None
@@ -90,22 +90,23 @@ def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | Non
 
 
 def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
-    """Return the measurement with the age that counts against objectives."""
+    """Return the measurement with the backlog age that counts against objectives."""
     age = excused.counted_age(metric.lag_ms, metric.time_ms)
     return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
 
 def lag_records(lane: Lane) -> int:
-    """Return the number of source records not yet at the destination, according to the last response."""
+    """Return the number of source records that are not at the destination yet, according to the last response
+    of the source."""
     return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
 
 def has_response(lane: Lane, now: float) -> bool:
-    """Return whether the source would have reported by `now` (monotonic seconds) that it has more records for
-    the lane.
+    """Return whether the lane knows the end of the source log at `now` (monotonic seconds): if the source had
+    more records, a response would have reported them.
 
-    It would not if its responses are late or throttled. A lane that waits for something else does not fetch.
-    The end offsets of such lanes are requested separately (`lacks_end`).
+    This is not the case if responses are late or throttled, or if the lane does not fetch because it waits
+    for something else. The end offsets of such lanes are requested separately (`lacks_end`).
     """
     has_heard = now - lane.read.answered_at < _HEARD_SECONDS
     if lane.read.waits:
@@ -115,15 +116,16 @@ def has_response(lane: Lane, now: float) -> bool:
 
 
 def lacks_end(lane: Lane) -> bool:
-    """Return whether the age of the backlog is unknown because no fetch response has the end of the log."""
+    """Return whether the age of the backlog is unknown, because no fetch response contains the current end of
+    the log."""
     is_read = lane.read.waits or (lane.reader is not None and lane.queue.is_writable)
     return is_read and lane.observed.measured[0] is None
 
 
 def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
-    """Return the responses that the lane has waited for at `now`, in monotonic seconds.
+    """Return for how long responses to the lane are overdue at `now` (monotonic seconds).
 
-    A connection carries the requests of many lanes, and its broker answers them in order. `silent`: as in
+    A connection carries the requests of many lanes, and the broker responds to them in order. `silent`: as in
     `MeasurementInterval`, for the destination. Before its first batch a lane requests a producer id and more
     over several connections; an overdue response to any of them counts as an overdue produce response.
     """
@@ -143,12 +145,13 @@ def _overdue(seconds: float) -> float | None:
 
 
 def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
-    """Return the age of the oldest readable source record that is not acknowledged, 0 if there is none, None
-    if unknown. `has_response`: the source would have reported further records.
+    """Return the age of the oldest readable source record that is not acknowledged; 0 if there is none, None
+    if unknown. `has_response`: result of the function of that name.
 
-    For a batch that is or was in hand, it is the age of its first record. A record that was never in hand is
-    younger than those delivered before it, and arrived after the lane was last at the end. Timestamps of
-    wrong clocks are corrected (`AppendTimes`); a missing one yields no age.
+    For a batch that the lane has fetched, it is the age of the batch's first record. A record that was not
+    fetched yet is younger than the records delivered before it, and arrived after the lane last reached the
+    end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`). A record without a timestamp has
+    no age.
     """
     if lane.read.high_watermark < 0:
         return None

@@ -1,4 +1,4 @@
-"""Positions of lanes, as input for judging their progress."""
+"""Positions of lanes, from which the progress of lanes is judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePositi
 class Positions:
     """Positions of one engine's lanes.
 
-    `retention_of` returns a source's retention of a topic if known; it is called for late lanes.
+    `retention_of`: function that returns the retention of a source topic, if known; called for late lanes.
     """
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
@@ -35,8 +35,8 @@ class Positions:
         )
 
     def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
-        """Return the positions of lanes all measured at `at` (monotonic seconds) and `now_ms`, for a receiver
-        that has all earlier ones. None for a lane that `PositionWatch` considers unchanged enough to skip."""
+        """Return the positions of lanes that were measured at `at` (monotonic seconds) and `now_ms`, for a
+        receiver that has all earlier positions. A position that `PositionWatch` withholds is None."""
         found: list[LanePosition | None] = []
         moments = at, self._reported_at
         for lane in lanes:
@@ -60,6 +60,7 @@ def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
 
 
 def _readable_end(lane: Lane) -> int:
-    """Return the readable end, bounded by the end of the log; the latter if unknown."""
+    """Return the offset up to which records are readable, at most the end of the log; the end of the log if
+    unknown."""
     end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

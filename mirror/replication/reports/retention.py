@@ -32,7 +32,7 @@ class RetentionBook:
         self._wanted: dict[ClusterRef, set[str]] = {}
 
     def of(self, source: ClusterRef, topic: str) -> Retention:
-        """Return the last known retention; request it in the background if missing or old."""
+        """Return the last known retention. If it is missing or old, request it in the background."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
             self._request(source, topic)

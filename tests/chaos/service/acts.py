@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import psutil
 
@@ -14,6 +15,7 @@ from stack.server import Server
 from tests.chaos.service.arrivals import Place
 from tests.chaos.service.schedule import Fault, Kind
 from tests.chaos.service.site import Site
+from tests.coordination_stores import KafkaStore
 from tests.freezing import frozen
 from tests.running import RunningInstance
 
@@ -45,6 +47,13 @@ def acts_on(site: Site) -> Mapping[Kind, Act]:
         for kind, act in (("killed", _kill), ("frozen", _freeze), ("restarted", _restart)):
             found = [one for one in Kind if one.lower() == f"{name} {kind}"]
             acts |= {one: _on_server(site, server, act) for one in found}
+    acts |= {
+        Kind.STORE_KILLED: _on_store(site, _kill),
+        Kind.STORE_FROZEN: _on_store(site, _freeze),
+        Kind.STORE_RESTARTED: _on_store(site, _restart),
+    }
+    if isinstance(site.store, KafkaStore):
+        acts[Kind.LOG_TRIMMED] = partial(_trim_log, site, site.store)
     return acts
 
 
@@ -54,6 +63,27 @@ def _on_server(site: Site, server: Server, act: Callable[[Site, Server, float], 
         return Outcome(server.name)
 
     return carry_out
+
+
+def _on_store(site: Site, act: Callable[[Site, Server, float], None]) -> Act:
+    """Return an action on a server of the store, after which the preferred leader is elected."""
+
+    def carry_out(fault: Fault) -> Outcome:
+        server = site.store.victim(fault.choice, site.wait)
+        act(site, server, fault.seconds)
+        site.store.settle(site.wait)
+        return Outcome(server.name)
+
+    return carry_out
+
+
+def _trim_log(site: Site, store: KafkaStore, fault: Fault) -> Outcome:
+    """Trim the log behind the position of an instance that is frozen meanwhile."""
+    with site.taken(fault.choice, leader=fault.at_leader) as instance:
+        with frozen(instance.pid):
+            store.trim(site.wait)
+            site.wait(fault.seconds)
+        return Outcome(instance.name)
 
 
 def _kill(site: Site, server: Server, seconds: float) -> None:

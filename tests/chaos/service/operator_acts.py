@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.console.client import RestClient
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.errors import (
@@ -19,7 +18,6 @@ from mirror.errors import (
     SessionLost,
     Unreachable,
 )
-from mirror.settings import ZooKeeperSettings
 from tests.builders import a_datastream
 from tests.chaos.service.acts import Act, Outcome
 from tests.chaos.service.arrivals import Place
@@ -168,7 +166,7 @@ class Operator:
         return Outcome(guest.name)
 
     def _write_hostile(self, fault: Fault) -> Outcome:
-        """Write a definition to ZooKeeper that no client could have sent, and delete it over REST."""
+        """Write a definition to the store that no client could have sent, and delete it over REST."""
         name = f"{self._run}-hostile-{next(self._numbers)}"
         plain = to_document(a_datastream(name, f"{self._run}-nothing"))
         cases = [case for case in every_value(plain, STORED_FIELDS) if len(case[1]) <= znodes.CHUNK_BYTES]
@@ -180,8 +178,8 @@ class Operator:
         return Outcome(f"{name}, {what}")
 
     def _store(self, path: str, data: bytes) -> bool:
-        """Return whether ZooKeeper has the node, possibly from an earlier attempt whose response was lost."""
-        session = ZooKeeper(ZooKeeperSettings(servers=self.site.zookeeper.address))
+        """Return whether the store has the node, possibly from an earlier attempt whose response was lost."""
+        session = self.site.store.session()
         try:
             session.start()
             session.create(path, data)

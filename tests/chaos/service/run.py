@@ -22,6 +22,7 @@ from tests.chaos.service.site import Site
 from tests.chaos.service.tenants import Tenant, make_cast
 from tests.chaos.service.traffic import BACKDATED_SECONDS, Writer
 from tests.chaos.service.verdict import Verdict
+from tests.coordination_stores import KafkaStore
 
 _SHOWN: Final = 5
 _LATELY_SECONDS: Final = 2.0
@@ -136,7 +137,9 @@ class Run:
         Faults of the same server or datastream run one after another: one that takes longer delays the next.
         """
         order = self._order
-        shape = SiteShape(len(self._site.instances), self._site.pinot is not None, order.mean_pause)
+        site = self._site
+        has_log = isinstance(site.store, KafkaStore)
+        shape = SiteShape(len(site.instances), site.pinot is not None, has_log, order.mean_pause)
         turns: dict[Resource, threading.Lock] = {
             one: threading.Lock() for one in Resource if one is not Resource.INSTANCE
         }

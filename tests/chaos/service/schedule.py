@@ -29,7 +29,8 @@ class Resource(StrEnum):
     INSTANCE = "instance"
     SOURCE = "source"
     DESTINATION = "destination"
-    ZOOKEEPER = "zookeeper"
+    STORE = "store"
+    LOG = "log"
     PINOT = "pinot"
     DATASTREAM = "datastream"
     PLACEMENT = "placement"
@@ -55,8 +56,10 @@ class Kind(StrEnum):
     DESTINATION_KILLED = "destination killed"
     DESTINATION_FROZEN = "destination frozen"
     DESTINATION_RESTARTED = "destination restarted"
-    ZOOKEEPER_KILLED = "ZooKeeper killed"
-    ZOOKEEPER_FROZEN = "ZooKeeper frozen"
+    STORE_KILLED = "store killed"
+    STORE_FROZEN = "store frozen"
+    STORE_RESTARTED = "store restarted"
+    LOG_TRIMMED = "log trimmed while an instance is away"
     PINOT_KILLED = "Pinot killed"
     PINOT_FROZEN = "Pinot frozen"
     PARTITIONS_PAUSED = "partitions paused"
@@ -95,8 +98,10 @@ RULES: Final[Mapping[Kind, Rule]] = {
     Kind.DESTINATION_KILLED: Rule(2, 0, 20, Resource.DESTINATION),
     Kind.DESTINATION_FROZEN: Rule(2, 1, 45, Resource.DESTINATION),
     Kind.DESTINATION_RESTARTED: Rule(1, 0, 5, Resource.DESTINATION),
-    Kind.ZOOKEEPER_KILLED: Rule(2, 1, 30, Resource.ZOOKEEPER),
-    Kind.ZOOKEEPER_FROZEN: Rule(2, 6, 30, Resource.ZOOKEEPER),
+    Kind.STORE_KILLED: Rule(2, 1, 30, Resource.STORE),
+    Kind.STORE_FROZEN: Rule(2, 6, 30, Resource.STORE),
+    Kind.STORE_RESTARTED: Rule(1, 0, 5, Resource.STORE),
+    Kind.LOG_TRIMMED: Rule(2, 0, 10, Resource.LOG),
     Kind.PINOT_KILLED: Rule(1, 1, 30, Resource.PINOT),
     Kind.PINOT_FROZEN: Rule(1, 5, 60, Resource.PINOT),
     Kind.PARTITIONS_PAUSED: Rule(1, 1, 15, Resource.DATASTREAM),
@@ -111,7 +116,7 @@ RULES: Final[Mapping[Kind, Rule]] = {
     Kind.GREEDY_SOURCE: Rule(0.5, 3, 30, Resource.ATTACKER),
     Kind.BROKEN_CREATED: Rule(0.5, 3, 20, Resource.ATTACKER),
 }
-"""Rules by kind. A frozen ZooKeeper stays frozen longer than the session timeout of the runs."""
+"""Rules by kind. A frozen server of the store stays frozen longer than the session timeout of the runs."""
 OPERATOR: Final = frozenset(
     {
         Resource.DATASTREAM,
@@ -156,17 +161,20 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class SiteShape:
-    """Parts of a site that can fail. `mean_pause`: seconds from the start of a fault to that of the next."""
+    """Parts of a site that can fail. `has_log`: the coordination store is a log on Kafka. `mean_pause`:
+    seconds from the start of a fault to that of the next."""
 
     instances: int
     has_pinot: bool = False
+    has_log: bool = False
     mean_pause: float = 3.0
 
     def capacity(self, resource: Resource) -> int:
         """Return the maximum number of faults that may occupy the resource at the same time."""
         if resource is Resource.INSTANCE:
             return self.instances
-        return int(resource is not Resource.PINOT or self.has_pinot)
+        is_present = {Resource.PINOT: self.has_pinot, Resource.LOG: self.has_log}
+        return int(is_present.get(resource, True))
 
 
 def make_schedule(seed: int, length: float, shape: SiteShape) -> tuple[Fault, ...]:

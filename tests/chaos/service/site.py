@@ -15,10 +15,9 @@ from headrace.console.client import RestClient
 from mirror.errors import HeadraceError, SessionLost
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
-from stack.ports import free_ports
 from stack.process.parallel import for_each
 from stack.server import Jvm, Server
-from stack.zookeeper import ZooKeeperServer
+from tests.coordination_stores import StoreServers, ZooKeeperStore
 from tests.running import RunningInstance
 
 SESSION_SECONDS: Final = 4.0
@@ -40,16 +39,22 @@ class Interrupted(Exception):
 
 
 class Site:
-    """Two clusters, ZooKeeper, and instances, all ended by `stop`.
+    """Two clusters, a coordination store, and instances, all ended by `stop`.
 
     Only the caretaker restarts an instance that exited unexpectedly, like a process manager; `ended` lists
     these.
     """
 
     def __init__(
-        self, folder: Path, instances: int, *, quick_start: bool = False, with_pinot: bool = False
+        self,
+        folder: Path,
+        instances: int,
+        *,
+        store: StoreServers | None = None,
+        quick_start: bool = False,
+        with_pinot: bool = False,
     ) -> None:
-        """Create the site. `with_pinot`: loads come from a separate Pinot."""
+        """Create the site. `store`: by default ZooKeeper; `with_pinot`: loads come from a separate Pinot."""
         self.folder = folder
         self.given_up = threading.Event()
         self.ended: list[str] = []
@@ -58,7 +63,7 @@ class Site:
             KafkaCluster(name, folder / name, [NodePorts.free()], jvm=jvm)
             for name in ("source", "destination")
         )
-        self.zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
+        self.store = store or ZooKeeperStore(folder)
         self.pinot = PinotServer("pinot", folder / "pinot", PinotPorts.free()) if with_pinot else None
         self.instances = {
             name: RunningInstance(name, folder, self._environment())
@@ -70,8 +75,7 @@ class Site:
 
     def _environment(self) -> Mapping[str, str]:
         return {
-            "HEADRACE_ZOOKEEPER__SERVERS": self.zookeeper.address,
-            "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": f"{SESSION_SECONDS}",
+            **self.store.environment(SESSION_SECONDS),
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source.address,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": self.destination.address,
             "HEADRACE_MIRROR__DEFINITIONS__ADDRESSES": '["127.0.0.1:*"]',
@@ -82,17 +86,16 @@ class Site:
 
     @property
     def servers(self) -> dict[str, Server]:
-        """Servers by name."""
+        """Servers by name, without those of the store."""
         return {
             "source": self.source.nodes[0],
             "destination": self.destination.nodes[0],
-            "zookeeper": self.zookeeper,
             **({"pinot": self.pinot} if self.pinot else {}),
         }
 
     def start(self) -> None:
         """Start everything; return when every instance listens."""
-        for_each(self.servers.values(), Server.start)
+        for_each(self._all_servers(), Server.start)
         if self.pinot:
             command = [sys.executable, "-m", "headrace", "pinot", "apply"]
             environment = {**os.environ, **self._environment()}
@@ -107,7 +110,10 @@ class Site:
             self._caretaker.join()
         for_each(self.instances.values(), RunningInstance.kill)
         for_each(self.instances.values(), RunningInstance.stop)
-        for_each(self.servers.values(), Server.kill)
+        for_each(self._all_servers(), Server.kill)
+
+    def _all_servers(self) -> list[Server]:
+        return [*self.servers.values(), *self.store.servers.values()]
 
     def wait(self, seconds: float) -> None:
         """Sleep. Raises Interrupted if the run is aborted meanwhile."""
@@ -137,7 +143,7 @@ class Site:
                 self._free.notify_all()
 
     def bring_back(self, instance: RunningInstance) -> None:
-        """Start an instance, repeatedly if it exits because ZooKeeper is down."""
+        """Start an instance, repeatedly if it exits because the store is down."""
         while True:
             instance.launch()
             self.wait_until(lambda: instance.address or not instance.is_alive())

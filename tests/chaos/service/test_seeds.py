@@ -9,16 +9,18 @@ import pytest
 from tests.chaos.service.arrivals import Arrivals
 from tests.chaos.service.run import Order, Run
 from tests.chaos.service.site import Site
+from tests.coordination_stores import store_servers
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 SECONDS = 18.0
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Start a site of two instances, shared by the seeds."""
-    made = Site(tmp_path_factory.mktemp("site"), 2, quick_start=True)
+@pytest.fixture(scope="module", params=["zookeeper", "kafka"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Start a site of two instances for each store, shared by the seeds."""
+    folder = tmp_path_factory.mktemp("site")
+    made = Site(folder, 2, store=store_servers(request.param, folder), quick_start=True)
     try:
         made.start()
         yield made

@@ -165,6 +165,18 @@ def test_a_lane_without_a_checkpoint_can_start_at_the_end(
     assert look(pair.destination.address, topic)[0].value == b"50"
 
 
+def test_a_lane_can_start_at_an_offset_inside_a_batch(
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
+) -> None:
+    make_pair(pair, topic)
+    write(pair.source.address, topic, records(0, 50), per_batch=25)
+    engine = new_engine()
+    engine.start_lanes(specs(topic, start_offset=12, policy=policy))
+    events = run(engine, arrived(pair, topic, 38))
+    assert of(events, LaneStarted) == [LaneStarted(key(topic), 12)]
+    assert [int(one.value or b"") for one in look(pair.destination.address, topic)] == list(range(12, 50))
+
+
 def test_what_stops_is_drained_and_checkpointed_and_goes_on_elsewhere(
     new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:

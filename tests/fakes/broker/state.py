@@ -47,6 +47,8 @@ class ClusterState:
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, dict[Place, int]] = {}
+        self.group_states: dict[str, tuple[str, str]] = {}
+        """Types and states of groups other than classic groups without members."""
         self.faults = Faults()
         self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
         self.needs_coordinator_lookup = True

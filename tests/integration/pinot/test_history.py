@@ -10,7 +10,8 @@ from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from pinot.history.latency import latency_steps
 from pinot.history.loads import partition_hours, topics_hours
-from pinot.history.points import HOUR_MS, HighLoad, LoadHour, high_since
+from pinot.history.points import HOUR_MS, HighLoad, LoadHour, UsageSum, high_since
+from pinot.history.usage import usage_sums
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
@@ -81,6 +82,7 @@ def test_latency_is_summed_by_step(metrics_world: MetricsWorld) -> None:
     assert (first.begin_ms, last.begin_ms) == (HOUR, HOUR + 600_000)
     assert (first.records, first.batches, first.oldest_ms) == (80, 8, 1)
     assert first.size_bytes == sum(one.bytes_copied for one in rows[:8])
+    assert first.waiting_record_ms == sum(one.lag_records * one.interval_ms for one in rows[:8]) > 0
     assert first.mean_stages_ms == (4.0, 3.0, 2.0, 1.0)
     assert first.p99_ms is not None
     assert last.p50_ms is not None
@@ -90,3 +92,25 @@ def test_latency_is_summed_by_step(metrics_world: MetricsWorld) -> None:
     assert (only.records, only.oldest_ms) == (40, None)
     assert latency_steps(client, group, when, 5, set()).steps == ()
     assert latency_steps(client, GroupName("nobody"), when, 5).steps == []
+
+
+def test_usage_is_summed_by_topic_and_day(metrics_world: MetricsWorld) -> None:
+    group, cluster, day_ms = fresh_name("usage"), fresh_name("cluster"), 86_400_000
+    today = HOUR // day_ms * day_ms
+    base = a_measurement(group, cluster, 0, today + HOUR_MS, 100, lag=0)
+    base = replace(base, records_copied=10, bytes_copied=1_000, batches=2, cpu_ms=500.0, topic="t")
+    rows = [
+        base,
+        replace(base, kafka_partition=1),
+        replace(base, time_ms=today - 1),
+        replace(base, topic="it's"),
+        replace(base, topic="idle", records_copied=0, bytes_copied=0, batches=0, cpu_ms=0.0),
+        replace(base, time_ms=today - day_ms - 1),
+    ]
+    metrics_world.put(MIRROR_METRICS, rows)
+    found = usage_sums(metrics_world.client, TimeRange(today - day_ms, today + day_ms))
+    assert sorted(one for one in found if one.group == group) == [
+        UsageSum(today - day_ms, group, cluster, "t", 10, 1_000, 2, 500.0),
+        UsageSum(today, group, cluster, "it's", 10, 1_000, 2, 500.0),
+        UsageSum(today, group, cluster, "t", 20, 2_000, 4, 1_000.0),
+    ]

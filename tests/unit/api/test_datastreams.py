@@ -46,6 +46,7 @@ FULL: dict[str, Any] = {
         "transforms": ["drop-header:a", "keep-keys:b"],
     },
     "quota": {"bytes_per_second": 1000},
+    "groups": {"include": "billing|audit", "exclude": "connect-.*", "interval_seconds": 2},
     "limits": {"min_tasks": 2, "max_tasks": 5, "max_partitions_per_task": 10},
     "objective": {"milliseconds": 500, "percentile": 99.9},
     "objectives": [
@@ -58,6 +59,7 @@ FULL: dict[str, Any] = {
         }
     ],
     "monitor": "observe",
+    "canary": True,
     "placement": {
         "capacity_bytes_per_second": "learned",
         "capacity_messages_per_second": 5000,
@@ -73,6 +75,7 @@ CHOICES = {
     "owner": "me",
     "headrace.shared-destination": "true",
     "headrace.adopt-existing": "false",
+    "headrace.canary": "true",
     "headrace.excluded-settings": "retention.ms\nsegment.bytes",
     "headrace.guarantee": "exactly-once",
     "headrace.on-loss": "continue",
@@ -82,6 +85,9 @@ CHOICES = {
     "headrace.bytes-per-second": "1000",
     "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
     "headrace-monitor": "observe",
+    "headrace-groups": "billing|audit",
+    "headrace-groups-exclude": "connect-.*",
+    "headrace-groups-interval": "2",
     "headrace-placement": "capacity learned, messages 5000, utilisation 80, headroom 0.3, strategy simple, "
     "provider none",
     "headrace-start-positions": '{"orders":{"0":12,"3":0}}',
@@ -124,6 +130,7 @@ def test_what_is_not_given_has_a_default(client: Client) -> None:
         "path": "auto",
         "transforms": [],
     }
+    assert answer["groups"] == {"include": None, "exclude": None, "interval_seconds": 5}
     assert answer["start"] == "earliest"
     assert answer["limits"] == {"min_tasks": 1, "max_tasks": None, "max_partitions_per_task": None}
     assert answer["objective"] is None
@@ -333,6 +340,9 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ),
         ({"metadata": {"owner": "x", "headrace-objectives": "soon"}}, "'soon'"),
         ({"monitor": "sleep"}, "monitor"),
+        ({"groups": {"include": "("}}, "groups"),
+        ({"groups": {"include": ""}}, "groups"),
+        ({"groups": {"interval_seconds": 0}}, "groups.interval_seconds"),
         ({"metadata": {"owner": "x", "headrace-monitor": "sleep"}}, "cannot be 'sleep'"),
         ({"placement": {"capacity_bytes_per_second": 0}}, "placement.capacity_bytes_per_second"),
         ({"placement": {"capacity_bytes_per_second": "much"}}, "placement.capacity_bytes_per_second"),

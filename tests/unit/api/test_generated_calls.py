@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from jsonschema_rs import validator_for
 from schemathesis.config import SchemathesisConfig
 
+from api.services import UsageReport
 from mirror.coordination.stores import znodes
 from mirror.lane.ledger import OffsetClass
 from mirror.model.topics import TopicDescription, TopicPartition
@@ -74,6 +75,7 @@ def with_history() -> Site:
     site = Site()
     site.load_history = lambda _: {}
     site.latency_history = lambda asked: LatencyHistory(step_for(asked.when, asked.points), ())
+    site.usage = lambda _: UsageReport((), "topic", "USD", lambda _: 0)
     return site
 
 

@@ -120,7 +120,8 @@ def test_latency_is_columns_by_step_with_its_parts(site: Site, client: Client) -
     now_ms = site.clock.now_ms()
     newest = now_ms // 60_000 * 60_000
     quiet = a_step(newest, records=0, batches=0, counts=(0,) * LATENCY_BUCKETS, oldest_ms=None)
-    pinot = Pinot(history=LatencyHistory(60_000, [a_step(newest - 120_000, size_bytes=600_000), quiet]))
+    busy = a_step(newest - 120_000, size_bytes=600_000, waiting_record_ms=60_000 * 7)
+    pinot = Pinot(history=LatencyHistory(60_000, [busy, quiet]))
     site.latency_history = pinot.latency
     found = client.get(LATENCY, params={"hours": 1, "points": 62}).json()
     assert found["step_ms"] == 60_000
@@ -131,6 +132,7 @@ def test_latency_is_columns_by_step_with_its_parts(site: Site, client: Client) -
     assert [found[name][-3] for name in ("fetch", "queue", "produce")] == [2.0, 0.5, 1.5]
     assert found["p99_ms"][-1] is None
     assert found["bytes_per_second"][-3:] == [10_000.0, None, 0.0]
+    assert found["lag_records"][-3:] == [7.0, None, 0.0]
     assert 64 < found["p50_ms"][-3] <= found["p99_ms"][-3] <= 128
     (asked,) = pinot.asked
     assert (asked.group, asked.points, asked.topics) == ("orders", 62, None)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from httpx import Client
 
-from api.resources.datastreams.datastream_list import ListedStatus
+from api.resources.datastreams.datastreams import ListedStatus
 from mirror.model.datastreams.datastream import DatastreamStatus
 from tests.builders import a_datastream
 from tests.fakes.site import Site

@@ -15,7 +15,8 @@ from headrace.process.access import access_of_settings
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, RebalanceRequest
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.instance.health import Health
-from mirror.model.identifiers import GroupName
+from mirror.jobs.groups.record import FollowedGroup, GroupKeys, write_group
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.settings import KafkaCluster
 from tests.fakes.clock import ManualClock
@@ -103,6 +104,23 @@ def positions(closed: Guarded, role: str, group: str, **more: str) -> Any:
     if answer.is_success:
         return [(one["topic"], one["offset"]) for one in (*found["positions"], *found["untranslated"])]
     return answer.status_code, found["kind"]
+
+
+def test_followed_groups_are_those_that_the_cluster_allows(closed: Guarded) -> None:
+    site = closed.site
+    keys = GroupKeys(GroupName("mine"), DatastreamName("mine"))
+    for group in ("shared-a", "secret"):
+        site.followed[keys.of(group)] = write_group(FollowedGroup(group))
+    body = {"groups": {"include": ".*"}}
+    assert closed.as_("owner").patch(f"{PATH}/mine", json=body, headers={"If-Match": "*"}).is_success
+    path = f"{PATH}/mine/consumer-groups"
+
+    def seen(role: str) -> list[str]:
+        return [one["group"] for one in closed.as_(role).get(path).json()["groups"]]
+
+    assert (seen("viewer"), seen("operator")) == (["shared-a"], ["secret", "shared-a"])
+    assert closed.as_("viewer").get(f"{path}/secret").status_code == 403
+    assert closed.as_("operator").get(f"{path}/secret").json()["reasons"] == ["not allowed"]
 
 
 def test_positions_of_groups_are_read_of_the_topics_of_the_datastream(closed: Guarded) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.forecast.outlook import HOUR_MS, Loads, hours_of_shapes, outlook, outlook_of_totals
+from assigner.forecast.outlook import (
+    HOUR_MS,
+    Loads,
+    PastRates,
+    hours_of_shapes,
+    outlook,
+    outlook_of_totals,
+)
 from assigner.forecast.rules import DAY, WEEK, SeasonalRules, Values
 from assigner.forecast.seasonal import ForecastGrade, ForecastInterval, SeasonalForecast
 from assigner.what_if.ahead import coming_hours
@@ -156,7 +163,7 @@ def test_a_deleted_topic_comes_no_more_and_a_new_one_as_it_is() -> None:
         for hour in range(2 * DAY - 1, 3 * DAY)
     }
     found = outlook(history, 2, 0.9)
-    assert {one.topic for one in found.shapes[0]} == {"a", "new"}
+    assert {one.topic for one in found.places} == {"a", "new"}
     assert found.totals.middle[0] == pytest.approx(37.0)
 
 
@@ -189,9 +196,13 @@ def test_sums_and_a_few_hours_forecast_what_the_whole_history_does(ahead: int) -
     }
     whole = outlook(history, ahead, 0.9)
     last = max(history)
-    few = {hour: history[hour] for hour in hours_of_shapes(last, ahead)}
+    few = {
+        hour: np.array([(load.bytes_per_second, np.nan) for load in history[hour].values()])
+        for hour in hours_of_shapes(last, ahead)
+    }
     totals = {hour: sum(load.bytes_per_second for load in loads.values()) for hour, loads in history.items()}
-    found = outlook_of_totals(totals, few, history[last], ahead, 0.9)
-    assert found.shapes == whole.shapes
+    places = {name: place for place, name in enumerate(names)}
+    found = outlook_of_totals(totals, PastRates(places, few, few[last]), ahead, 0.9)
+    np.testing.assert_array_equal(found.shapes, whole.shapes)
     np.testing.assert_array_equal(found.totals, whole.totals)
     assert len(few) <= DAY + ahead

@@ -35,7 +35,7 @@ def test_the_planner_needs_between_the_bound_and_the_quick_packing(
     demand = resolve(list(loads), loads)
     found = plan(demand, capacity, TaskLimits(max_partitions_per_task=most), FAST).required_tasks
     usable = usable_units(capacity)
-    quick = quick_tasks(in_units(demand.rates[:, : len(usable)]), usable, Limits(most))
+    quick = quick_tasks(in_units(demand.rates[None, :, : len(usable)]), usable, Limits(most))[0]
     terms = LeastTerms(len(loads), capacity, UNKNOWN_LOAD, most)
     assert least_tasks(sums_of(list(loads.values()), capacity), terms) <= min(found, quick)
     if messages is None:  # the search tries the same packing in one dimension only
@@ -52,14 +52,14 @@ def test_a_count_without_a_packing_is_that_of_the_packing(sizes: list[int], most
             max(open_tasks, key=sum).append(size)
         else:
             loads.append([size])
-    found = quick_tasks(np.array(sizes, np.int64)[:, None], np.array([100]), Limits(most))
+    found = quick_tasks(np.array(sizes, np.int64)[None, :, None], np.array([100]), Limits(most))[0]
     assert found <= len(loads)
     assert 9 * found <= 11 * len(loads) + 9
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0, 0]])
 def test_nothing_to_carry_takes_a_task(sizes: list[int]) -> None:
-    assert quick_tasks(np.array(sizes, np.int64).reshape(-1, 1), np.array([100]), Limits()) == 1
+    assert quick_tasks(np.array(sizes, np.int64).reshape(1, -1, 1), np.array([100]), Limits()) == [1]
 
 
 def test_partitions_without_a_load_count_by_the_default() -> None:
@@ -69,3 +69,17 @@ def test_partitions_without_a_load_count_by_the_default() -> None:
     assert least_tasks(sums, LeastTerms(3, TaskCapacity(100, None, 100), default)) == 2
     assert least_tasks(sums, LeastTerms(3, TaskCapacity(100, None, 100), UNKNOWN_LOAD)) == 3
     assert least_tasks(sums, LeastTerms(0, TaskCapacity(100, None, 100), default)) == 1
+
+
+@given(
+    st.lists(st.lists(st.tuples(RATES, RATES), min_size=7, max_size=7), max_size=5),
+    st.integers(1, 2),
+    st.sampled_from((None, 1, 3)),
+)
+def test_several_hours_are_packed_as_each_alone(
+    hours: list[list[tuple[int, int]]], dimensions: int, most: int | None
+) -> None:
+    sizes = np.array(hours, np.int64).reshape(len(hours), 7, 2)[:, :, :dimensions]
+    usable = np.array([100, 60])[:dimensions]
+    alone = [quick_tasks(one[None], usable, Limits(most))[0] for one in sizes]
+    assert quick_tasks(sizes, usable, Limits(most)) == alone

@@ -48,6 +48,7 @@ def test_there_is_one_for_each_way_in() -> None:
         "oauthbearer",
         "msk-iam",
         "production",
+        "one-instance",
         "store-on-kafka",
     }
     assert {file.stem for file in FILES if secrets_of(file)} == WITH_PASSWORDS

@@ -12,11 +12,13 @@ from configparser import ConfigParser
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from deploy.healthy import main
+from headrace.settings import StoreKind, load_settings
 from tests.patience import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).parents[3]
@@ -39,6 +41,31 @@ def test_the_image_runs_as_nobody_with_what_is_locked() -> None:
     for compiler in ("gcc", "make"):
         assert compiler not in final
     assert not re.search(r"(?i)password|secret|token", IMAGE)
+
+
+COMPOSE: Final[Any] = yaml.safe_load((ROOT / "deploy/compose-headrace.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_runs_with_its_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = COMPOSE["services"][name]
+    for key, value in service["environment"].items():
+        monkeypatch.setenv(key, re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value))
+    settings = load_settings(None)
+    settings.api.check_exposure()
+    is_alone = service["profiles"] == ["one"]
+    assert settings.store is (StoreKind.EMBEDDED if is_alone else StoreKind.KAFKA)
+    assert int(service["stop_grace_period"].removesuffix("s")) > settings.mirror.worker.stop_deadline_seconds
+    assert (ROOT / "deploy" / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    folder = re.findall(r"HEADRACE_MIRROR__STATE_DIRECTORY=(\S+)", IMAGE)
+    assert service.get("volumes", []) == ([f"state:{folder[0]}"] if is_alone else [])
+    assert f"--mode=0700 {folder[0]}\n" in IMAGE
+
+
+def test_containers_of_one_service_differ_in_name_and_port() -> None:
+    found = [one["environment"] for one in COMPOSE["services"].values() if one["profiles"] == ["several"]]
+    for key in ("HEADRACE_MIRROR__INSTANCE_NAME", "HEADRACE_API__PORT"):
+        assert len({one.get(key) for one in found}) == len(found)
 
 
 def test_the_lock_of_the_image_is_part_of_that_of_everything() -> None:

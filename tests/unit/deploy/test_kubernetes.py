@@ -13,9 +13,19 @@ import yaml
 from jsonschema_rs import validator_for
 
 from api.access.origins import check_origin
-from deploy.helm.render import CHART, MANIFESTS, can_render, digest, lint, rendered
+from deploy.helm.render import (
+    CHART,
+    MANIFESTS,
+    ONE_INSTANCE,
+    VALUES,
+    can_render,
+    digest,
+    lint,
+    rendered,
+    values_of,
+)
 from headrace.process.access import service_names
-from headrace.settings import HeadraceSettings, load_settings
+from headrace.settings import HeadraceSettings, StoreKind, load_settings
 from headrace_dev.reference.of_metrics import described
 from mirror.errors import ConfigError, Forbidden
 from tests.unit.pmp.test_kubernetes import complaints
@@ -38,8 +48,11 @@ CONTAINER: Final = POD["spec"]["containers"][0]
 SETTINGS: Final = FOUND["ConfigMap", "headrace"]["data"]["headrace.toml"]
 
 
-def test_the_manifests_are_made_of_this_chart() -> None:
-    assert f" {digest()} " in TEXT.partition("\n")[0], "run python -m deploy.helm.render"
+@pytest.mark.parametrize("file", [MANIFESTS, ONE_INSTANCE], ids=lambda file: file.stem)
+def test_the_manifests_are_made_of_this_chart(file: Path) -> None:
+    assert f" {digest()} " in file.read_text(encoding="utf-8").partition("\n")[0], (
+        "run python -m deploy.helm.render"
+    )
 
 
 def test_a_pod_is_ready_when_it_can_serve_whatever_its_datastreams_do() -> None:
@@ -62,11 +75,66 @@ def test_helm_renders_the_same_and_has_nothing_against_the_chart() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1.29", "v1.37"])
-def test_the_api_takes_them(version: str) -> None:
+@pytest.mark.parametrize("file", [MANIFESTS, ONE_INSTANCE], ids=lambda file: file.stem)
+def test_the_api_takes_them(version: str, file: Path) -> None:
     """ServiceMonitor and ScaledObject belong to operators, whose schemas are not included."""
-    for (kind, _), one in FOUND.items():
+    for (kind, _), one in documents(file.read_text(encoding="utf-8")).items():
         if kind != "ServiceMonitor":
             assert complaints(version, one) == []
+
+
+def stored_in(config: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> StoreKind:
+    """Return the store that the settings of pods choose."""
+    for one in CONTAINER["env"]:
+        if "value" in one:
+            monkeypatch.setenv(one["name"], one["value"])
+    file = folder / "headrace.toml"
+    file.write_text(config, encoding="utf-8")
+    settings = load_settings(file)
+    settings.api.check_exposure()
+    return settings.store
+
+
+def test_the_values_are_of_three_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"one-instance": StoreKind.EMBEDDED, "store-on-kafka": StoreKind.KAFKA}
+    assert {file.stem for file in VALUES.iterdir()} == set(sizes)
+    for name, store in sizes.items():
+        given = values_of(name)
+        assert refusals(given) == []
+        assert stored_in(given["config"], tmp_path, monkeypatch) is store
+        assert (given["replicas"] == 1) == (store is StoreKind.EMBEDDED)
+    assert stored_in(values()["config"], tmp_path, monkeypatch) is StoreKind.ZOOKEEPER
+
+
+def test_the_state_of_one_instance_is_in_a_volume() -> None:
+    found = documents(ONE_INSTANCE.read_text(encoding="utf-8"))
+    stateful = found["StatefulSet", "headrace"]["spec"]
+    assert found["ConfigMap", "headrace"]["data"]["headrace.toml"] == values_of("one-instance")["config"]
+    assert stateful["replicas"] == 1
+    (claim,) = stateful["volumeClaimTemplates"]
+    pod = stateful["template"]["spec"]
+    (mounted,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "state"]
+    assert claim["metadata"]["name"] == mounted["name"]
+    assert mounted["mountPath"] == told(CONTAINER, "HEADRACE_MIRROR__STATE_DIRECTORY")
+    assert "state" not in {one["name"] for one in pod["volumes"]}
+
+
+def told(container: Any, name: str) -> Any:
+    return next(one["value"] for one in container["env"] if one["name"] == name)
+
+
+def test_helm_refuses_pods_that_would_each_have_a_state_of_their_own() -> None:
+    """Without Helm only the presence of the comparison in the template is checked."""
+    alone = values_of("one-instance")
+    if not can_render():
+        assert "regexMatch" in (CHART / "templates/instances.yaml").read_text(encoding="utf-8")
+        return
+    assert documents(rendered(alone)) == documents(ONE_INSTANCE.read_text(encoding="utf-8"))
+    assert rendered(values_of("store-on-kafka"))
+    assert rendered({**alone, "stateVolume": {"size": "1Gi", "storageClass": "fast"}})
+    for given in ({"replicas": 2}, {"stateVolume": {"size": ""}}):
+        with pytest.raises(Exception, match="stateVolume"):
+            rendered({**alone, **given})
 
 
 def test_every_value_of_the_chart_is_used() -> None:

@@ -17,6 +17,7 @@ from headrace.coordination.client import (
     service_name,
     store_cluster,
     store_folder,
+    viewed,
 )
 from headrace.coordination.transfer import exported, import_state
 from headrace.doctor.diagnosis import Grade
@@ -69,6 +70,28 @@ def test_with_zookeeper_nothing_is_written_here(write: Write, folder: Path) -> N
 def test_a_command_is_told_who_holds_the_store() -> None:
     settings = load_settings()
     with connected(settings, "one"), pytest.raises(StoreInUse, match="one"), connected(settings, "a command"):
+        pass
+
+
+def test_a_command_that_only_reads_sees_a_copy_of_a_store_in_use(folder: Path) -> None:
+    settings = load_settings()
+    with viewed(settings, "a command") as nodes:
+        assert (nodes.children(""), folder.exists()) == ((), False)
+    with connected(settings, "one") as owner:
+        owner.create("/a", b"1")
+        with viewed(settings, "a command") as nodes:
+            owner.write("/a", b"2", 0)
+            assert nodes.read("/a").data == b"1"
+            nodes.sync()
+            nodes.write("/a", b"3", 0)
+            nodes.create("/b", b"", ephemeral=True)
+        assert (owner.read("/a").data, owner.children("")) == (b"2", ("a",))
+    (folder / FILE_NAME).write_bytes(b"hello")
+    with pytest.raises(DamagedStore), viewed(settings, "a command"):
+        pass
+    (folder / FILE_NAME).unlink()
+    (folder / FILE_NAME).mkdir()
+    with pytest.raises(ConfigError), viewed(settings, "a command"):
         pass
 
 

@@ -193,6 +193,6 @@ def test_the_command_says_what_is_lacking(site: Site, headrace: Headrace) -> Non
     assert headrace(*wait, "ready") == (0, "orders: ready\n", "")
     late = headrace(*wait, "stopped", "--timeout", "1ms")
     assert (late.code, late.out) == (1, "")
-    assert late.err == "headrace: not stopped after 0.001 s: it is READY\n"
+    assert "READY" in late.err
     assert headrace(*wait, "happy").code == 2
     assert headrace(*wait, "ready", "--timeout", "soon").code == 2

@@ -149,7 +149,7 @@ def test_apply_waits_until_what_it_deletes_is_gone(site: Site, headrace: Headrac
     apply = ("apply", "-f", file, "--prune", "--owner", "tests", "--yes", "--wait")
     late = headrace(*apply, "--timeout", "1ms")
     assert late.code == 1
-    assert "orders: not deleted" in late.err
+    assert "DELETING" in late.err
     site.tick()
     site.create()
     done = headrace(*apply)

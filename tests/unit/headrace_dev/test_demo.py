@@ -60,7 +60,7 @@ def test_the_report_of_a_failure_says_what_was_reached_and_why_it_stopped(
     assert not findings.all_held
     assert told == [f"part 1 of {len(PARTS)}: {findings.reached}"]
     page = (tmp_path / "report.html").read_text()
-    assert "starting ZooKeeper" in page
+    assert "starting two Kafka clusters" in page
     assert said in page
 
 

@@ -6,7 +6,7 @@ const KEY = "headrace.history.";
 /** One sample of a row of the overview; unknown numbers stay null. */
 export function sampleOf(one, atMs) {
   const stage = one.latency || {};
-  return { at: Math.round(atMs / 1000), oldest: one.oldest_ms ?? one.at_least_ms, rate: one.bytes_per_second,
+  return { at: Math.round(atMs / 1000), oldest: one.oldest_ms ?? one.at_least_ms, rate: one.bytes_per_second, lag: one.lag_records,
            source: stage.source ?? null, fetch: stage.fetch ?? null, queue: stage.queue ?? null, produce: stage.produce ?? null };
 }
 

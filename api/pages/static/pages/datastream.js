@@ -2,11 +2,11 @@
 
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
-import { DURATION, Lines, RATE } from "../lib/chart.js";
+import { COUNT, DURATION, Lines, RATE } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lagText, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
 
 import { Definition, Partitions, Paused } from "./partitions.js";
 
@@ -79,6 +79,7 @@ function Kept({ one, history }) {
   const stages = useMemo(() => STAGES.map(([key, word, ink]) => ({ name: word, ink, values: history[key] })), [history]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
   const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: history.bytes_per_second }], [history]);
+  const lags = useMemo(() => [{ name: "waiting records", ink: "--warn", width: 2, values: history.lag_records }], [history]);
   const note = `step: ${duration(history.step_ms)}`;
   return html`<div class="grid">
     <${Card} id="late" title="Record latency" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
@@ -86,6 +87,8 @@ function Kept({ one, history }) {
     <${Card} id="latency" title="Latency by phase" note=${`mean per batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p><//>
     <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//>
+    <${Card} id="lag" title="Waiting records" note=${note}><${Lines} times=${times} series=${lags} measure=${COUNT} text=${lagText(history)} />
+      <p class="small quiet">${lagText(history)}</p><//>
     <${Card} id="throughput" title="Throughput" note=${note}><${Lines} times=${times} series=${rates} measure=${RATE} text=${throughputText(history)} />
       <p class="small quiet">${throughputText(history)}</p><//></div>`;
 }
@@ -100,11 +103,12 @@ function SinceOpened({ one, atMs, why }) {
       return after;
     });
   }, [atMs]);
-  const drawn = useMemo(() => columns(samples, ["oldest", "rate", ...STAGES.map(([key]) => key)]), [samples]);
-  const [oldest, copied, ...stages] = drawn.values;
+  const drawn = useMemo(() => columns(samples, ["oldest", "rate", "lag", ...STAGES.map(([key]) => key)]), [samples]);
+  const [oldest, copied, waiting, ...stages] = drawn.values;
   const series = useMemo(() => STAGES.map(([key, word, ink], at) => ({ name: word, ink, values: stages[at] })), [drawn]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
   const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: copied }], [drawn]);
+  const lags = useMemo(() => [{ name: "waiting records", ink: "--warn", width: 2, values: waiting }], [drawn]);
   return html`<div class="grid">
     <${Card} id="latency" title="Latency by phase" note="mean per batch">
       <${Lines} times=${drawn.times} series=${series} measure=${DURATION} text=${latencyText(one)} />
@@ -114,6 +118,8 @@ function SinceOpened({ one, atMs, why }) {
       <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
       ${why && html`<p class="small quiet">No older data: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
     <//>
+    <${Card} id="lag" title="Waiting records" note="since this page was opened">
+      <${Lines} times=${drawn.times} series=${lags} measure=${COUNT} text="Waiting records over time" /><//>
     <${Card} id="throughput" title="Throughput" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${rates} measure=${RATE} text="Bytes copied per second over time" /><//></div>`;
 }

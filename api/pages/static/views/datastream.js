@@ -15,7 +15,7 @@ export function factsOf(one, usable, loads) {
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
     { name: "Error budget left", text: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
-      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "no incident recorded" : "no objective" },
+      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "no incident has recorded one" : "no objective" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} required by load` : "",
       asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
     { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable capacity: ${rate(usable)} per task` : "",
@@ -66,6 +66,13 @@ export function throughputText(history) {
   const known = history.bytes_per_second.filter(isKnown);
   if (!known.length) return "No throughput was measured in this period.";
   return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; ${rate(known.at(-1))} in the latest step.`;
+}
+
+/** Return a sentence about waiting records. `history`: response of /latency/history. */
+export function lagText(history) {
+  const known = history.lag_records.filter(isKnown).map(Math.round);
+  if (!known.length) return "No lag was measured in this period.";
+  return `On average between ${count(Math.min(...known))} and ${many(Math.max(...known), "waiting record")} per step; ${count(known.at(-1))} in the latest step.`;
 }
 
 /** Tasks with their partitions as fractions of usable capacity, fullest first. The full width stands for `scale`. A

@@ -90,9 +90,13 @@ class Site:
         return self.instances[str(self.get("/v1/instances")[0]["name"])]
 
     def follower(self) -> RunningInstance:
-        """Return an instance that does not lead and copies."""
+        """Return an instance that does not lead and copies topics with traffic."""
         leader = self.leader().name
-        homes = {task["instance"] for task in self.get("/v1/plan")["tasks"] if task["partitions"]}
+        homes = {
+            task["instance"]
+            for task in self.get("/v1/plan")["tasks"]
+            if any(partition.rpartition("-")[0] in TOPICS for partition in task["partitions"])
+        }
         name = min(name for name in self.instances if name != leader and name in homes)
         return self.instances[name]
 
@@ -163,7 +167,7 @@ def site(route: Route = by_webhook) -> Iterator[Site]:
         servers = {
             "source": source.nodes[0],
             "destination": destination.nodes[0],
-            "zookeeper": found.zookeeper,
+            "zookeeper": found.store.servers["zookeeper"],
         }
         traffic = Traffic(source.address, destination.address, TOPICS, OBJECTIVE_MS / 1000)
         running = Site(servers, found.instances, traffic, pages)

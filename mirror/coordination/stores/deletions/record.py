@@ -1,6 +1,6 @@
 """Record of deleted datastreams. A definition that is missing without a recorded deletion counts as lost.
 
-A deletion is recorded in the transaction that removes the definition, so a ZooKeeper restored from older data
+A deletion is recorded in the transaction that removes the definition, so a store restored from older data
 has either both or neither. Deletions are stored in `BUCKETS` nodes, each with its latest ones, so the size is
 bounded.
 """
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records in ZooKeeper. Thread-safe. A datastream that was created again after its deletion is newer than
+    """Records in the store. Thread-safe. A datastream that was created again after its deletion is newer than
     the record."""
 
     def __init__(self, nodes: NodeStore) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from mirror.coordination.stores import znodes
@@ -28,7 +28,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
     return {
         "name": datastream.name,
         "source": datastream.source,
-        "topics": asdict(datastream.selection),
+        "topics": replace(datastream.selection, canary="").document,
         "destination": datastream.destination,
         "naming": datastream.naming.template,
         "status": datastream.status.value,

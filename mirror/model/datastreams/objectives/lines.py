@@ -1,4 +1,4 @@
-"""Objectives as text, as users write them and as the metadata of a datastream stores them."""
+"""Text form of objectives, which users write and a datastream's metadata stores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objective
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Metadata key of the objectives, one per line. It lacks the prefix `headrace.` because older versions keep
-unknown keys only without that prefix."""
+"""Metadata key of the objectives; the value has one objective per line. It lacks the prefix `headrace.`
+because older versions keep unknown keys only without that prefix."""
 
 _MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LENGTH: Final = r"(\d{1,15}) ?(ms|s|m|h|d)"
@@ -46,7 +46,7 @@ def read_objective(value: object) -> Objective:
 
 
 def _whole(text: str, unit: int, line: str) -> int:
-    """Return a duration in units of `unit` milliseconds."""
+    """Parse a duration; return it as a number of units of `unit` milliseconds each."""
     number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
     units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
     if rest:
@@ -55,7 +55,8 @@ def _whole(text: str, unit: int, line: str) -> int:
 
 
 def read_length(value: object, unit: int) -> int:
-    """Parse a duration such as `60s` or `5 m`, in units of `unit` milliseconds. Raises InvalidRequest."""
+    """Parse a duration such as `60s` or `5 m`; return it as a number of units of `unit` milliseconds each.
+    Raises InvalidRequest."""
     line = " ".join(bounds.text("a duration", value, bounds.LONGEST_REASON).split())
     if re.fullmatch(_LENGTH, line, re.ASCII) is None:
         raise InvalidRequest(f"invalid duration {bounds.shown(line)}", advice="write 60 s or 5 m")

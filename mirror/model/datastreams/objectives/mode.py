@@ -14,7 +14,7 @@ versions keep it."""
 
 
 class Mode(StrEnum):
-    """Permission of the monitor to request a rebalance that can help."""
+    """Reaction of the monitor if a rebalance can help."""
 
     ACT = "act"
     """Request the rebalance."""

@@ -1,4 +1,5 @@
-"""Objectives of a datastream: how late its records may be now, and how many may be late over a period."""
+"""Latency objectives of a datastream: maximum latency now, and maximum share of late records over a
+period."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Upper limit below 100, so that the error budget is never zero and can be divided by."""
+"""Upper limit of a percentage. Because it is below 100, the error budget is never zero and can be a
+divisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """`percentile` of the records of each `window_seconds` arrive within `milliseconds`: evaluated now.
-    `target_percent` of the records of `period_days` arrive within that time: the rest is the error budget.
-    Raises InvalidRequest."""
+    """Latency objective. `percentile` percent of the records of each window of `window_seconds` must arrive
+    within `milliseconds`. `target_percent` percent of the records of the last `period_days` must arrive
+    within that time; the remaining share is the error budget. Raises InvalidRequest."""
 
     milliseconds: int
     target_percent: float

@@ -13,8 +13,8 @@ from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition, checked_topic
 
 START_POSITIONS: Final = "headrace-start-positions"
-"""Metadata key of the start offsets. Brooklin has a different key with the same meaning: imported definitions
-contain it, and it has no effect here."""
+"""Metadata key of the start offsets. Brooklin uses a different key for start offsets. Imported definitions
+may contain Brooklin's key, which has no effect."""
 EVERY_TOPIC: Final = "*"
 LARGEST_OFFSET: Final = 2**63 - 1
 _ADVICE: Final = 'write {"topic": {"partition": offset}}, with * for every topic'
@@ -23,8 +23,8 @@ _LONGEST: Final = 100_000
 
 @dataclass(frozen=True)
 class StartPositions:
-    """`offsets`: by topic, or `*` for every topic without an entry, and by partition. A partition without an
-    entry starts at the start of its datastream."""
+    """Start offsets of a datastream. `offsets`: by topic and partition number; the topic `*` applies to every
+    topic without an entry. A partition without an offset starts at the start position of the datastream."""
 
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
@@ -63,10 +63,10 @@ def read_positions(label: str, value: object) -> StartPositions:
 
 
 def positions_of_document(label: str, value: object) -> StartPositions:
-    """Read start positions from a document; one without topics applies to every topic. Raises
+    """Read start positions from a JSON document. A document without topics applies to every topic. Raises
     InvalidRequest."""
     document = bounds.mapping(label, value)
-    if document and not any(isinstance(one, Mapping) for one in document.values()):
+    if document and not any(isinstance(inner, Mapping) for inner in document.values()):
         document = {EVERY_TOPIC: document}
     found = {}
     for topic, offsets in document.items():
@@ -86,7 +86,8 @@ def _offsets(label: str, value: object) -> Mapping[int, int]:
 
 
 def positions_of_options(label: str, lines: Iterable[str]) -> StartPositions:
-    """Read start positions from options, each `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
+    """Read start positions from command-line options of the form `TOPIC:PARTITION=OFFSET`. Raises
+    InvalidRequest."""
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         place, _, offset = line.rpartition("=")

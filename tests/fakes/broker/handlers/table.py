@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.fakes.broker.handlers import api_versions
 from tests.fakes.broker.handlers.entry import Handler
-from tests.fakes.broker.handlers.groups import offset_commit, offset_fetch
+from tests.fakes.broker.handlers.groups import list_groups, offset_commit, offset_fetch
 from tests.fakes.broker.handlers.records import (
     delete_records,
     describe_producers,
@@ -30,6 +30,7 @@ _ALL: Final = (
     fetch.HANDLER,
     list_offsets.HANDLER,
     metadata.HANDLER,
+    list_groups.HANDLER,
     offset_commit.HANDLER,
     offset_fetch.HANDLER,
     find_coordinator.HANDLER,

@@ -42,6 +42,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.shared-destination": st.booleans(),
     "headrace.adopt-existing": st.booleans(),
     "headrace.grow-existing": st.booleans(),
+    "headrace.canary": st.booleans(),
     "headrace.guarantee": st.sampled_from([one.value for one in Guarantee]),
     "headrace.isolation": st.sampled_from([one.value for one in Isolation]),
     "headrace.on-loss": st.sampled_from([one.value for one in OnLoss]),
@@ -52,6 +53,9 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from(["segment.bytes", "retention.ms", "cleanup.policy"]), max_size=3, unique=True
     ).map(sorted),
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
+    "headrace-groups": st.none() | st.sampled_from([".*", "billing|audit", "a.b"]),
+    "headrace-groups-exclude": st.none() | st.sampled_from(["connect-.*", "\u00fc"]),
+    "headrace-groups-interval": st.integers(1, 3_600),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
     "headrace-start-positions": st.dictionaries(
         st.sampled_from(["orders", "a.b", "*"]),

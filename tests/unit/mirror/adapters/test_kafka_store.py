@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
 
 from mirror.adapters.kafka_store.snapshot_topic import SnapshotTopic
 from mirror.client.event_loop import Promise
-from mirror.coordination.store.commands import EndSession, EphemeralNode, RefusalKind, Result
+from mirror.coordination.store.commands import Changes, EndSession, EphemeralNode, RefusalKind, Result
+from mirror.coordination.store.machine import State
+from mirror.coordination.store.replica import FiredWatch
 from mirror.coordination.store.tree import find
 from mirror.errors import ConfigError, DamagedStore, HeadraceError, NewerFormat, SessionLost, Unreachable
 from mirror.model.nodes import NewNode, NodeWrite, SessionState
@@ -55,6 +57,24 @@ def test_instances_see_the_same_nodes(fleet: StoreFleet) -> None:
     assert one.change(NodeWrite("/a", b"3", 0)).refusal is not None
     assert one.nodes() == {"/a": b"2"}
     assert one.states == [CONNECTED]
+
+
+def test_changes_of_others_are_read_together(fleet: StoreFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = fleet.instance(), fleet.instance()
+    reads: list[int] = []
+    publish = two.store.replica.publish
+
+    def count(state: State, changes: Sequence[Changes]) -> list[FiredWatch]:
+        reads.append(len(changes))
+        return publish(state, changes)
+
+    monkeypatch.setattr(two.store.replica, "publish", count)
+    for number in range(30):
+        one.change(NewNode(f"/{number}", b""))
+    two.change(NewNode("/last", b""))
+    assert len(two.nodes()) == 31
+    assert sum(reads) > 30
+    assert len(reads) < 20
 
 
 def test_the_topics_are_created_so_that_nothing_acknowledged_is_lost(fleet: StoreFleet) -> None:

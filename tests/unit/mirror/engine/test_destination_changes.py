@@ -263,7 +263,30 @@ def test_an_engine_that_is_killed_behind_a_re_creation_repeats_nothing(
     fakes.target.faults.clear()
     fakes.restart("t", policy=policy)
     fakes.run_to("t", 30)
-    assert fakes.numbers("t") == list(range(20 + (deleted if is_stored else 0), 30))
+    expired = max(deleted - 1, 0) if is_stored else 0  # the first offset is the marker of the fence
+    assert fakes.numbers("t") == list(range(20 + expired, 30))
+
+
+@pytest.mark.parametrize("wakes_first", [False, True])
+def test_an_owner_that_wakes_behind_a_re_creation_writes_nothing_beside_the_next_one(
+    fakes: MirroredFakes, wakes_first: bool
+) -> None:
+    """The marker that fenced it is lost with the former topic."""
+    policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy)
+    frozen = fakes.engine
+    fakes.write("t", 20, 5)  # it has not read them
+    fakes.new_engine()
+    fakes.start("t", policy=policy)
+    fakes.run_to("t", 25)
+    fakes.target.recreate_topic("t")
+    fakes.run(5.0)
+    engines = [frozen, fakes.engine] if wakes_first else [fakes.engine, frozen]
+    fakes.write("t", 25, 5)
+    for engine in engines:
+        _step([engine])
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t") == list(range(25, 30))
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
@@ -388,8 +411,11 @@ def test_a_transaction_without_a_batch_is_no_loss(new_fakes: NewFakes, level: in
     assert not fakes.pauses(fakes.lane("t").key)
 
 
-def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(fakes: MirroredFakes) -> None:
-    policy = CopyPolicy(path=CopyPath.PASSTHROUGH, on_loss=OnLoss.CONTINUE)
+@pytest.mark.parametrize("guarantee", [Guarantee.AT_LEAST_ONCE, Guarantee.EFFECTIVELY_ONCE])
+def test_what_an_owner_has_written_behind_a_loss_and_not_stored_hides_no_loss_and_is_repeated_at_most_once(
+    fakes: MirroredFakes, guarantee: Guarantee
+) -> None:
+    policy = CopyPolicy(guarantee, path=CopyPath.PASSTHROUGH, on_loss=OnLoss.CONTINUE)
     copying(fakes, policy)
     fakes.run(1.0)
     fakes.crash()
@@ -403,8 +429,10 @@ def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(
     fakes.restart("t", policy=policy)
     fakes.write("t", 25, 5)
     fakes.run_to("t", 30)
-    assert fakes.numbers("t") == [*range(10), *range(20, 30)]
+    repeated = range(20, 25) if guarantee is Guarantee.AT_LEAST_ONCE else ()
+    assert fakes.numbers("t") == [*range(10), *range(20, 25), *repeated, *range(25, 30)]
     assert fakes.lane("t").progress.gaps
+    assert fakes.lane("t").progress.offset_map.forward(12).precision == "next"
 
 
 @pytest.mark.parametrize("api", [FIND_COORDINATOR, INIT])

@@ -1,4 +1,4 @@
-"""Test a destination whose brokers are too old for the source's codec; in virtual time."""
+"""Test brokers that are older than the ones at the other side; in virtual time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mirror.model.datastreams.policy import CopyPath, CopyPolicy
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes
 
-PRODUCE, LZ4, ZSTD = 0, 3, 4
-BEFORE_ZSTD = 6
+PRODUCE, METADATA, LZ4, ZSTD = 0, 3, 3, 4
+BEFORE_ZSTD, BEFORE_TOPIC_IDS = 6, 9
 
 
 def codecs_at(fakes: MirroredFakes) -> set[int]:
@@ -29,3 +29,22 @@ def test_zstandard_is_written_as_lz4_where_the_destination_cannot_read_it(
     fakes.run_to("t", 205)
     fakes.check("t")
     assert codecs_at(fakes) == {codec}
+
+
+@pytest.mark.parametrize("on_source", [True, False])
+def test_known_ids_of_topics_are_kept_while_an_older_broker_reports_none(
+    fakes: MirroredFakes, on_source: bool
+) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    fakes.start("t")
+    fakes.run_to("t", 5)
+    progress = fakes.lane("t").progress
+    known = progress.source.topic_id, progress.target_id
+    (fakes.source if on_source else fakes.target).newest_versions[METADATA] = BEFORE_TOPIC_IDS
+    fakes.restart("t")
+    fakes.write("t", 5, 5)
+    fakes.run_to("t", 10)
+    progress = fakes.lane("t").progress
+    assert (progress.source.topic_id, progress.target_id) == known
+    assert all(known)

@@ -213,6 +213,25 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     assert not fakes.engine.take_throttled()
 
 
+@pytest.mark.parametrize("earlier", [5.0, 6.0, 7.5, 9.0])
+def test_a_broker_that_throttles_is_named_before_records_are_late(
+    fakes: MirroredFakes, earlier: float
+) -> None:
+    """The first late records open an incident, whose alert needs the cause."""
+    fakes.make_topic("t")
+    write(fakes, 2)
+    fakes.start("t")
+    fakes.run(earlier)
+    fakes.target.faults.plant(PRODUCE, Throttle(20_000), times=None)
+    write(fakes, 1)
+    began = fakes.clock.monotonic()
+    fakes.run_until(lambda: fakes.target.faults.taken, "the broker throttles")
+    write(fakes, 1)
+    fakes.run_until(lambda: hold_reason(fakes), "it is reported")
+    assert fakes.clock.monotonic() - began < 3
+    assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
+
+
 def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fakes: MirroredFakes) -> None:
     fakes.make_topic("t")
     write(fakes, 2)

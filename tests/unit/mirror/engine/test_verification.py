@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from mirror.audit.verdicts import Verdict
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, copied_ranges, verify_copy
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, verify_copy
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy, OnRejection
@@ -64,11 +66,8 @@ def store(fakes: MirroredFakes, counts: dict[str, int], run: list[int], **ledger
     fakes.target.write(PROGRESS, [(1, main_key(KEY), json.dumps(document).encode(), [])])
 
 
-def verdict(bench: EngineContext, records_per_range: int = 0) -> PartitionVerdict:
-    job = VerifyJob(
-        SOURCE, DESTINATION, TopicSelection("t"), state="state", records_per_range=records_per_range
-    )
-    (found,) = bench.run(verify_copy(bench, job))
+def verdict(bench: EngineContext) -> PartitionVerdict:
+    (found,) = bench.run(verify_copy(bench, JOB))
     return found
 
 
@@ -85,10 +84,10 @@ def test_records_that_the_source_still_has_are_missing_whatever_was_claimed(
         fakes.target.write("t", fakes.records(first, 5))
     store(fakes, {claim: 20, "mirrored": 10}, [span[0], 0, 10])
     found = verdict(bench)
-    assert (found.is_equal, found.comparison.records, found.comparison.missing) == (False, 10, 20)
-    assert (verdict(bench, 7).comparison.missing, verdict(bench, 7).is_equal) == (20, False)
-    (copied,) = bench.run(copied_ranges(bench, JOB))
-    assert (copied.source_range, copied.target_range) == ((0, 30), (0, 10))
+    assert (found.is_equal, found.comparison.found.counts.equal, found.missing) == (False, 10, 20)
+    (audited,) = bench.run(audit_copy(bench, JOB))
+    assert (audited.source_range, audited.target_range) == ((0, 30), (0, 10))
+    assert (audited.missing, audited.is_equal) == (20, False)
 
 
 def test_records_that_were_left_out_and_have_expired_excuse_no_others(
@@ -102,7 +101,7 @@ def test_records_that_were_left_out_and_have_expired_excuse_no_others(
     counts = {"filtered": 15, "compacted": 10, "mirrored": 5}
     store(fakes, counts, [25, 0, 5], left_out=[[0, 10, 10], [20, 25, 5]])
     found = verdict(bench)
-    assert (found.left_out, found.comparison.missing, found.is_equal) == (5, 10, False)
+    assert (found.left_out, found.missing, found.is_equal) == (5, 10, False)
 
 
 def test_records_that_only_the_destination_has_expired_are_a_problem(
@@ -131,7 +130,12 @@ def test_a_batch_that_was_left_out_because_it_cannot_be_read_is_counted(
     fakes.run_to("t", 12)
     fakes.stop()
     found = verdict(bench)
-    assert (found.problem, found.is_equal, found.left_out, found.comparison.records) == ("", True, 4, 8)
+    assert (found.problem, found.is_equal, found.left_out, found.comparison.found.counts.equal) == (
+        "",
+        True,
+        4,
+        8,
+    )
 
 
 def test_a_batch_that_cannot_be_read_and_was_passed_over_is_a_problem(
@@ -144,3 +148,5 @@ def test_a_batch_that_cannot_be_read_and_was_passed_over_is_a_problem(
     store(fakes, {"compacted": 4, "mirrored": 4}, [4, 0, 4])
     found = verdict(bench)
     assert (bool(found.problem), found.is_equal) == (True, False)
+    (audited,) = bench.run(audit_copy(bench, JOB))
+    assert (bool(audited.problem), audited.verdict) == (True, Verdict.UNKNOWN)

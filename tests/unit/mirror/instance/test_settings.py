@@ -10,7 +10,7 @@ from mirror.instance.settings import LeaderSettings
 
 def test_a_leader_remembers_at_least_the_observations_that_a_plan_by_time_waits_for() -> None:
     assert LeaderSettings(replan_interval_seconds=10, scale_in_after_hours=30 / 3_600)
-    with pytest.raises(ValidationError, match="3 observations"):
+    with pytest.raises(ValidationError, match="scale_in_after_hours"):
         LeaderSettings(replan_interval_seconds=10, scale_in_after_hours=29 / 3_600)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirror.lane.counters import LaneCounters
@@ -123,6 +123,7 @@ def test_what_each_second_costs_is_spare() -> None:
     assert one.spare_cpu_ms == pytest.approx(10.0)
 
 
+@example([(5e-324, 0.0)], 1.0, 0.0)
 @given(
     st.lists(st.tuples(st.floats(0, 1e9), st.floats(0, 1)), max_size=20),
     st.floats(0, 1e6),

@@ -236,3 +236,39 @@ def test_the_time_of_an_outage_of_the_measurements_does_not_count_as_unexplained
         alerts = conditions.judging_failed("no answer", ClockReading(at * 1_000, float(at)), moving)
         found += [one.kind.name for one in alerts if one.kind.name == "HeadraceNothingJudged"][: at < 130]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("turns", "fires"),
+    [
+        ("LLoooooooo", "." * 10),
+        ("LLLo" * 4, "." * 16),
+        ("LLLLL", "...LL"),
+        ("LLLLoo", "...LLL"),
+        ("oLooooLooooLoooooooLL", "." * 19 + "LL"),
+        ("oLoooowwoLooooLooooLoo", "." * 22),
+        ("LULULU" * 3 + "L", "." * 18 + "L"),
+        ("LLBBHHHH", "." * 5 + "HHH"),
+    ],
+)
+def test_late_records_page_once_they_last_or_return_again_and_again(turns: str, fires: str) -> None:
+    """o: the window contains late records, but none is late any longer."""
+    over = replace(FINDINGS["L"], lateness=Lateness(((0, 2_000),), is_over=True))
+    conditions, found = Conditions(AlertPatience(late_seconds=30.0)), ""
+    for number, letter in enumerate(turns):
+        now = ClockReading(10_000 * number, 10.0 * number)
+        alerts = conditions.judged({ORDERS: {**FINDINGS, "o": over}[letter]}, now)
+        found += "".join(LETTERS[one.kind.name] for one in alerts) or "."
+    assert found == fires
+
+
+def test_late_records_that_paged_nobody_inhibit_no_page_of_a_budget() -> None:
+    burns = (BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0),)
+    budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, burns),)
+    well = replace(FINDINGS["w"], verdict=replace(FINDINGS["w"].verdict, budgets=budgets))
+    conditions = Conditions(AlertPatience(late_seconds=30.0))
+    assert conditions.judged({ORDERS: FINDINGS["L"]}, ClockReading(0, 0.0)) == []
+    assert [one.kind.name for one in conditions.judged({ORDERS: well}, ClockReading(10_000, 10.0))] == [
+        "HeadraceErrorBudgetBurning"
+    ]
+    assert conditions.inhibited == frozenset()

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity, Style
-from monitor.alerts.catalogue import AlertPatience, ClockReading
+from monitor.alerts.catalogue import LONG_PAUSE, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.told import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
@@ -240,3 +240,19 @@ def test_the_action_stays_while_the_cause_does() -> None:
     assert late.done == "rebalance r-1 asked for"
     (late,) = monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.UNKNOWN))
     assert late.done == "rebalance r-1 asked for"
+
+
+@pytest.mark.parametrize(
+    ("hours", "since_ms", "fires"), [(23, BEGIN_MS, False), (25, BEGIN_MS, True), (25, None, False)]
+)
+def test_a_pause_by_an_operator_warns_after_a_day_even_if_the_monitor_is_new(
+    hours: int, since_ms: int | None, fires: bool
+) -> None:
+    count = replace(a_count(MovementState.PAUSED_BY_USER), since_ms=since_ms)
+    monitor = Monitor()
+    monitor.number = hours * 360
+    paused = FleetMovement({ORDERS: DatastreamStates("east", Movement((count,)))}, is_complete=True)
+    assert monitor.turns(paused) == []
+    found = monitor.turns(paused, 6)
+    assert [(one.kind, one.partitions, one.worst) for one in found] == [(LONG_PAUSE, 3, "t-1")] * fires
+    assert monitor.turns(moving(), 7) == []

@@ -292,6 +292,21 @@ CASES = [
         C.WRONG_TIMESTAMPS,
     ),
     Case("event times are days old", (calm(0, timestamp_offset=-300_000.0),), C.WRONG_TIMESTAMPS),
+    Case(
+        "producers had kept records during an outage, now a quota",
+        (lane(0, hold=QuotaHold(Q.DATASTREAM, 0.5, None), timestamp_offset=-67.0), calm(1)),
+        C.OUR_QUOTA,
+    ),
+    Case(
+        "producers had kept records during an outage, now a broker's quota",
+        (lane(0, hold=QuotaHold(Q.DESTINATION, 0.5, 1), timestamp_offset=-67.0),),
+        C.BROKER_QUOTA,
+    ),
+    Case(
+        "a clock is behind, a quota that leaves no backlog",
+        (calm(0, timestamp_offset=-60.0, hold=QuotaHold(Q.DATASTREAM, 0.3, None)),),
+        C.WRONG_TIMESTAMPS,
+    ),
     Case("by less than would make it late", (calm(0, timestamp_offset=-0.9, phases=None),), C.UNKNOWN),
     Case("a clock ahead makes nothing late", (calm(0, timestamp_offset=60.0),), C.UNKNOWN),
     Case(

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS
+from mirror.model.metrics import LATENCY_BOUNDS_MS, WAIT_SLOT_MS
 from mirror.model.movement.excuses import Excuse, ExcusedLane
 
 STEP_SECONDS: Final = 30
@@ -26,6 +26,7 @@ PATIENCE_MS: Final = 6 * 3_600_000
 
 _BASE_MS: Final = 15.0
 _MOST_FULL: Final = 0.97
+_WAIT_SLOT_SECONDS: Final = WAIT_SLOT_MS // 1_000
 _P99: Final = 99 ** (1 / 4)
 """Ratio of p99 to the median: the odds of a latency grow with its fourth power."""
 
@@ -45,14 +46,16 @@ def daily(rng: np.random.Generator, most: float, least: float, weekend: float = 
 class Flow:
     """Traffic of a datastream. `written` and `capacity`: records per second. `halted`: steps in which copying
     stops and the service reports it; `unknown`: steps in which the age of the oldest record is also unknown.
-    `late_ones`: steps in which one record arrives seconds late without a lasting cause. `paused`: steps in
-    which an operator prevents copying, including those before its creation."""
+    `late_ones`: steps in which one record arrives seconds late without a lasting cause. `silent`: seconds of
+    each step in which copying stops for a hand-over. `paused`: steps in which an operator prevents copying,
+    including those before its creation."""
 
     written: Floats
     capacity: Floats
     halted: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
     unknown: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
     late_ones: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
+    silent: Floats = field(default_factory=lambda: np.zeros(STEPS))
     paused: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
 
     def run(self) -> None:
@@ -92,20 +95,25 @@ class Flow:
                     break
 
     def _count(self) -> None:
-        bounds = np.array(LATENCY_BOUNDS_MS)
-        below = np.rint(self.delivered[:, None] * self._share_within(bounds))
+        below = np.rint(self.delivered[:, None] * self._share_within(np.array(LATENCY_BOUNDS_MS)))
         ends = np.rint(self.delivered)[:, None]
         counts = np.diff(np.concatenate([np.zeros_like(ends), below, ends], axis=1), axis=1)
         counts[self.late_ones, 13] += 1
         counts[self._excused] = 0
         self._sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
         self.late: Floats = self.delivered * (1 - self._share_within(np.array([float(OBJECTIVE_MS)]))[:, 0])
-        self._stale = np.concatenate([[0.0], np.cumsum(self.is_stale)]) * STEP_SECONDS
+        stale = np.where(
+            self.is_stale, STEP_SECONDS, np.where(self.is_handed_over_late, _WAIT_SLOT_SECONDS, 0)
+        )
+        self._stale = np.concatenate([[0.0], np.cumsum(stale)])
 
     def _share_within(self, milliseconds: Floats) -> Floats:
         far = np.maximum(milliseconds[None, :] - self._delay[:, None], 0.0) / self._median[:, None]
         odds = np.square(np.square(far))
-        return np.asarray(odds / (1 + odds))
+        silent_ms = np.maximum(self.silent, 1e-9)[:, None] * 1_000
+        waited = np.minimum(milliseconds[None, :] / silent_ms, 1.0)
+        share = (self.silent / STEP_SECONDS)[:, None]
+        return np.asarray((1 - share) * odds / (1 + odds) + share * waited)
 
     def fall(self, step: int) -> float:
         """Return the decrease of the backlog per second in the last two steps, 0 unless it shrank in both."""
@@ -120,6 +128,11 @@ class Flow:
     def is_stale(self) -> Flags:
         """Steps at whose end the oldest waiting record was older than the objective."""
         return (self.counted_lag_ms > OBJECTIVE_MS) & ~self.unknown
+
+    @property
+    def is_handed_over_late(self) -> Flags:
+        """Steps with a hand-over that made records late."""
+        return (self.silent * 1_000 > OBJECTIVE_MS) & ~self._excused
 
     @property
     def worst_ms(self) -> Floats:

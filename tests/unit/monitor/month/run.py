@@ -137,7 +137,8 @@ class Month:
             found = [truth.breaches(flow)]
             rules = self.rules if name in self.world.budgeted else []
             found += [truth.burns(flow, [one], OBJECTIVE.budget, minimum) for one in rules]
-            flags += [flow.halted, flow.unknown, flow.late_ones, *(one.near for one in found)]
+            is_silent = flow.silent > 0
+            flags += [flow.halted, flow.unknown, flow.late_ones, is_silent, *(one.near for one in found)]
             for matter in (matter for one in found for matter in one.matters):
                 edges[[matter.first, min(matter.end, STEPS - 1)]] = True
         for one in flags:

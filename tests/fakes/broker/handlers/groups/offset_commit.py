@@ -1,4 +1,4 @@
-"""OffsetCommit of groups without members."""
+"""OffsetCommit of clients that are not members of the group."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from tests.fakes.broker.state import ClusterState
 
 _UNKNOWN_TOPIC = 3
 _NOT_COORDINATOR = 16
+_UNKNOWN_MEMBER_ID = 25
+_GROUP_ID_NOT_FOUND = 69
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
 def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     group = asked.message.group_id
-    misplaced = 0 if state.coordinator_of(group) == asked.broker else _NOT_COORDINATOR
+    kind, what = state.group_states.get(group, ("Classic", "Empty"))
+    refused = 0 if what == "Empty" else _UNKNOWN_MEMBER_ID
+    refused = _GROUP_ID_NOT_FOUND if kind == "Share" else refused
+    misplaced = refused if state.coordinator_of(group) == asked.broker else _NOT_COORDINATOR
     topics = []
     for topic in asked.message.topics:
         answers = []

@@ -1,0 +1,207 @@
+"""One-shot audits of datastreams: the job of a definition, and results by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+import tenacity
+
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import ClusterDirectory
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.audit.verdicts import Finding, RecordCounts, Verdict, worst
+from mirror.errors import HeadraceError, NotFound
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, has_copied
+from mirror.jobs.watch_job import AuditWatch
+from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.datastreams.policy import SHARED_DESTINATION, is_on, policy_from
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.replication.context import EngineContext
+
+_FIRST_CHECKPOINT_SECONDS: Final = 30.0
+"""Time to wait for the first checkpoint of a datastream that may just have started."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """Result for one topic.
+
+    `counts`: records at both sides. `left_out`: records filtered or dead-lettered according to the
+    checkpoints; `uncopied`: other records that the source has and that were never copied; both are not in
+    `counts`. `unjudged`: number of source offsets beyond the checkpoints, which are still in flight.
+    `expired`: number of copied offsets that retention has removed at the destination only. `at_least`: there
+    were too many differences to compare all, so the counts are estimates. `findings`: the first differences,
+    with their source partition. `problems`: why partitions could not be compared.
+    """
+
+    topic: str
+    counts: RecordCounts
+    left_out: int
+    uncopied: int
+    unjudged: int
+    expired: int
+    at_least: bool
+    findings: tuple[tuple[TopicPartition, Finding], ...]
+    problems: tuple[str, ...]
+    verdict: Verdict
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every source record up to the checkpoints is at the destination as it was, or was omitted
+        intentionally, and the destination has no foreign records. Duplicates are no difference."""
+        return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        counts = self.counts
+        arrived = counts.equal + counts.altered
+        absent = counts.missing + counts.target_compacted + self.left_out + self.uncopied
+        surplus = counts.duplicated + counts.foreign + counts.source_compacted + counts.unrelated
+        return {
+            "topic": self.topic,
+            "source_records": arrived + absent,
+            "destination_records": arrived + surplus,
+            "missing": counts.missing + self.uncopied,
+            "left_out": self.left_out,
+            "duplicates": counts.duplicated,
+            "altered": counts.altered,
+            "reordered": counts.reordered,
+            "misplaced": counts.misplaced,
+            "foreign": counts.foreign,
+            "compacted": counts.target_compacted,
+            "expired": self.expired,
+            "unjudged": self.unjudged,
+            "at_least": self.at_least,
+            "complete": self.is_complete,
+            "verdict": self.verdict.value,
+            "problems": list(self.problems),
+            "findings": [place._asdict() | finding.to_json() for place, finding in self.findings],
+        }
+
+
+def audit_job(definition: Mapping[str, Any]) -> VerifyJob:
+    """Return the comparison of a datastream, from its definition in the form of /v1."""
+    wanted, metadata = definition["source"], definition["metadata"]
+    policy = policy_from(metadata)
+    return VerifyJob(
+        ClusterRef(wanted["cluster"]),
+        ClusterRef(definition["destination"]["cluster"]),
+        TopicSelection(wanted["topics"], wanted["exclude"], wanted["internal"]),
+        TopicNaming(definition["destination"]["name"]),
+        policy.isolation,
+        state=metadata.get(TASK_PREFIX) or definition["name"],
+        allows_expired=True,
+        is_transformed=bool(policy.transforms),
+        is_shared=is_on(metadata, SHARED_DESTINATION),
+    )
+
+
+def audit_datastream(
+    settings: HeadraceSettings,
+    definition: Mapping[str, Any],
+    on_progress: Callable[[int, int, int], None] = lambda _compared, _partitions, _offsets: None,
+) -> list[AuditResult]:
+    """Compare source and destination of every topic of a definition (in its /v1 form), up to the checkpoints.
+    Records that arrive in the meantime are ignored. `on_progress`: see `audit_copy`.
+
+    Raises NotFound if no checkpoint appears before the deadline, TopicMissing and Unreachable.
+    """
+    name, job = definition["name"], audit_job(definition)
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        asking = tenacity.Retrying(
+            stop=tenacity.stop_after_delay(_FIRST_CHECKPOINT_SECONDS),
+            wait=tenacity.wait_fixed(0.5),
+            retry=tenacity.retry_if_result(lambda copied: not copied),
+            retry_error_callback=lambda _last: False,
+        )
+        if not asking(lambda: bench.run(has_copied(bench, job))):
+            raise NotFound(
+                f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
+                advice=f"headrace lag {name} shows what its partitions are waiting for",
+            )
+        verdicts = bench.run(audit_copy(bench, job, on_progress))
+    return results_by_topic(verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTurn:
+    """Turn of a continuous audit: what was compared since the turn before, and by topic the time before which
+    every record is at the destination (epoch ms), None if unknown. `through_ms`: the same for all topics.
+    `problem`: why this turn failed; the next one compares the same records."""
+
+    results: Sequence[AuditResult] = ()
+    through_ms: int | None = None
+    by_topic: Mapping[str, int | None] = field(default_factory=dict)
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "complete_through_ms": self.through_ms,
+            "topics": [
+                result.to_json() | {"complete_through_ms": self.by_topic.get(result.topic)}
+                for result in self.results
+            ],
+            "problem": self.problem,
+        }
+
+
+def watch_datastream(
+    settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
+) -> Iterator[AuditTurn]:
+    """Compare the records that a datastream has copied, then every `seconds` the new ones. Never ends.
+
+    `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Errors that
+    may pass are part of a turn; raises the others.
+    """
+    clock, watch = SystemClock(), AuditWatch(audit_job(definition))
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        while True:
+            following = clock.monotonic() + seconds
+            try:
+                results = results_by_topic(bench.run(watch.turn(bench)))
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+                yield AuditTurn(problem=str(error))
+            else:
+                marks = watch.watermarks
+                by_topic = {topic: marks.through(lateness_ms, topic) for topic in marks.topics}
+                yield AuditTurn(results, marks.through(lateness_ms), by_topic)
+            bench.run(_pause(bench, following - clock.monotonic()))
+
+
+async def _pause(bench: EngineContext, seconds: float) -> None:
+    await bench.loop.sleep(max(seconds, 0.0))
+
+
+def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
+    """Add up the results of partitions, which are in the order of their topics."""
+    results = []
+    for topic, group in groupby(verdicts, key=lambda verdict: verdict.partition.topic):
+        parts, counts = list(group), RecordCounts()
+        for part in parts:
+            counts.add(part.comparison.found.counts)
+        results.append(
+            AuditResult(
+                topic,
+                counts,
+                sum(part.left_out or 0 for part in parts),
+                sum(part.comparison.uncopied.missing for part in parts),
+                sum(part.unjudged for part in parts),
+                sum(part.expired for part in parts),
+                any(part.comparison.found.at_least for part in parts),
+                tuple(
+                    (part.partition, finding) for part in parts for finding in part.comparison.found.findings
+                ),
+                tuple(f"{part.partition}: {part.problem}" for part in parts if part.problem),
+                worst(part.verdict for part in parts),
+            )
+        )
+    return results

@@ -1,0 +1,313 @@
+"""`headrace audit`: compare both ends of a datastream, and certify the result."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from headrace.commands.datastreams.connection import NameArgument, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text
+from mirror.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from typer._click.core import Context
+    from typer._click.shell_completion import CompletionItem
+
+    from headrace.clusters.audits import AuditResult, AuditTurn
+    from headrace.settings import HeadraceSettings
+
+_COLUMNS: Final = (
+    "topic",
+    "source_records",
+    "destination_records",
+    "missing",
+    "altered",
+    "reordered",
+    "foreign",
+    "duplicates",
+    "left_out",
+    "unjudged",
+)
+_MOST_ROWS: Final = 40
+
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        help="Ed25519 key, PEM (default: commands.audit_key_file of the settings).",
+        show_default=False,
+    ),
+]
+
+
+class DefaultCommandGroup(TyperGroup):
+    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`."""
+
+    default: Final = "compare"
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Insert the default command unless the arguments name a command or ask for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands, and the arguments of the default command."""
+        argument = self.commands[self.default].params[0]
+        return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
+
+
+app = typer.Typer(cls=DefaultCommandGroup, no_args_is_help=True)
+
+
+@app.command()
+def compare(
+    datastream: NameArgument,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Repeat until interrupted, and show the watermark.")
+    ] = False,
+    interval: Annotated[
+        str, typer.Option(help="With --watch, time between comparisons, such as 30s.")
+    ] = "10s",
+    lateness: Annotated[
+        str,
+        typer.Option(
+            help="With --watch, longest time between the timestamp of a record and its arrival at the source."
+        ),
+    ] = "5m",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare every record at both ends of a datastream.
+
+    Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
+    classify as filtered or dead-lettered are skipped, and not counted as missing.
+
+    With --watch, each comparison reads the records copied since the last one, and shows the time before which
+    every record of the source is at the destination. With --json, each one is a line.
+    """
+    from headrace.clusters.audits import audit_datastream
+    from headrace.console.resources import path_of
+    from headrace.settings import load_settings
+
+    definition = connect(at, config).get(path_of(datastream))
+    if watch:
+        _watch(load_settings(config), definition, interval, lateness, as_json=as_json)
+        return
+    line = StatusLine(time.monotonic())
+
+    def show(compared: int, partitions: int, offsets: int) -> None:
+        if line.is_due(time.monotonic()):
+            line.show(
+                [
+                    f"{compared} of {counted(partitions, 'partition')} compared",
+                    f"{counted(offsets, 'offset', form=',')} read at both ends",
+                ]
+            )
+
+    with line:
+        results = audit_datastream(load_settings(config), definition, show)
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        _print(datastream, results)
+    if not all(result.is_complete for result in results):
+        raise typer.Exit(1)
+
+
+def _watch(
+    settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
+) -> None:
+    """Audit until interrupted; exit with 1 if there was a difference."""
+    from headrace.clusters.audits import watch_datastream
+    from headrace.console.durations import milliseconds
+
+    pause_seconds, lateness_ms = milliseconds(interval) / 1000, milliseconds(lateness)
+    has_difference = False
+    try:
+        for turn in watch_datastream(settings, definition, pause_seconds, lateness_ms):
+            has_difference |= not all(result.is_complete for result in turn.results)
+            if as_json:
+                print_json(turn.to_json(), None)
+            else:
+                _print_turn(definition["name"], turn)
+    except KeyboardInterrupt:
+        raise typer.Exit(1 if has_difference else 0) from None
+
+
+def _print_turn(datastream: str, turn: AuditTurn) -> None:
+    console().print(f"{datastream}: complete through {_moment(turn.through_ms)}")
+    for result in turn.results:
+        row = result.to_json()
+        through = _moment(turn.by_topic.get(result.topic))
+        console().print(
+            f"  {result.topic}: {counted(row['source_records'], 'record', form=',')}, {result.verdict}, "
+            f"complete through {through}"
+        )
+        for problem in result.problems:
+            console().print(f"    {problem}")
+        for place, finding in result.findings:
+            offsets = f"offset {_offset(finding.source_offset)} against {_offset(finding.target_offset)}"
+            console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
+    if turn.problem:
+        console().print(f"  {turn.problem}")
+
+
+def _moment(at_ms: int | None) -> str:
+    if at_ms is None:
+        return "unknown"
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+@app.command()
+def certify(
+    datastream: NameArgument,
+    since: Annotated[
+        str, typer.Option("--from", help="Start of the period: 2026-11-21T08:00:00Z, or epoch milliseconds.")
+    ],
+    until: Annotated[str, typer.Option("--to", help="End of the period, excluded.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+    ] = None,
+    key: KeyOption = None,
+    at: AtOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Write a signed certificate of what arrived in a period.
+
+    Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
+    with 1 unless all records of the period are copied, and none is missing, altered, out of order or foreign.
+    """
+    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.audits import audit_job
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.console.resources import path_of
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import sign, signing_key
+    from mirror.errors import InvalidRequest
+    from mirror.files import replace_file
+    from mirror.jobs.certify_job import Period, is_clean
+    from mirror.jobs.certify_job import certify as certified
+    from mirror.model.datastreams.starts import read_start
+
+    settings = load_settings(config)
+    private = signing_key(_key_of(settings, key))
+    from_ms, to_ms = (read_start(name, text, ()).at_ms for name, text in (("--from", since), ("--to", until)))
+    period = Period(from_ms or 0, to_ms or 0)
+    if period.from_ms >= period.to_ms:
+        raise InvalidRequest("--from must be before --to")
+    job = audit_job(connect(at, config).get(path_of(datastream)))
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        document = bench.run(certified(bench, job, datastream, period))
+    written = sign(document, private)
+    if output is None:
+        print_text(written.decode().removesuffix("\n"))
+    else:
+        replace_file(output, written)
+    if not is_clean(document):
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="Certificate of headrace audit certify.")],
+    key: KeyOption = None,
+    against_clusters: Annotated[
+        bool, typer.Option("--against-clusters", help="Compare the certified offsets again.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the signature of a certificate, and optionally its contents.
+
+    Exits with 1 if a byte was altered or, with --against-clusters, if the records of a partition are not as
+    certified.
+    """
+    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import read_certificate, verification_key
+    from mirror.jobs.certify_job import changed_since
+
+    settings = load_settings(config)
+    document = read_certificate(_content(file), verification_key(_key_of(settings, key)))
+    changed = []
+    if against_clusters:
+        with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+            changed = bench.run(changed_since(bench, document))
+    if as_json:
+        print_json({"certificate": document, "changed": [place._asdict() for place in changed]})
+    else:
+        records = sum(part["source"]["records"] for part in document["partitions"])
+        console().print(
+            f"signature is valid: {document['datastream']}, {counted(records, 'record', form=',')}, "
+            f"verdict {document['verdict']}"
+        )
+        for place in changed:
+            console().print(f"{place} is not as certified")
+    if changed:
+        raise typer.Exit(1)
+
+
+def _key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
+    from mirror.errors import ConfigError
+
+    file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)
+    if file is None:
+        raise ConfigError("no key is given", advice="pass --key, or set commands.audit_key_file")
+    return _content(file)
+
+
+def _content(file: Path) -> bytes:
+    from mirror.errors import ConfigError
+
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _print(datastream: str, results: Sequence[AuditResult]) -> None:
+    rows = [result.to_json() for result in results]
+    print_table(f"audit of {datastream} up to its checkpoints", list(_COLUMNS), rows)
+    findings = [
+        {
+            "verdict": finding.verdict.value,
+            "partition": str(place),
+            "source offset": _offset(finding.source_offset),
+            "destination offset": _offset(finding.target_offset),
+            "difference": finding.what,
+        }
+        for result in results
+        for place, finding in result.findings
+    ]
+    if findings:
+        print_table("first differences", list(findings[0]), findings[:_MOST_ROWS])
+    for problem in (problem for result in results for problem in result.problems):
+        console().print(f"not compared: {problem}")
+    behind, left_out, expired = (sum(row[key] for row in rows) for key in ("unjudged", "left_out", "expired"))
+    if behind:
+        console().print(f"not compared: {counted(behind, 'source offset')} beyond the checkpoints")
+    if left_out:
+        console().print(
+            f"skipped: {counted(left_out, 'record that was', 'records that were')} "
+            "filtered or dead-lettered according to the checkpoints"
+        )
+    if expired:
+        console().print(f"expired at the destination: {counted(expired, 'offset')} of the copy")
+    if any(result.at_least for result in results):
+        console().print("too many differences to compare all: the counts are estimates")
+
+
+def _offset(offset: int) -> str:
+    return str(offset) if offset >= 0 else "none"

@@ -1,0 +1,100 @@
+"""`headrace groups list`, `lag` and `explain`: consumer groups that follow to the destination."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import NameArgument, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import age_text, path_of, path_of_consumer_group
+from headrace.console.terminal import console, print_json, print_table
+from mirror.wording import counted
+
+app = typer.Typer(no_args_is_help=True)
+GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
+
+
+@app.command("list")
+def list_groups(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Show each group, and why it does not follow."""
+    found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {
+            "group": one["group"],
+            "type": one["kind"],
+            "follows": "yes" if one["follows"] else "no",
+            "positions": f"{sum(each['follows'] for each in one['positions'])} of {len(one['positions'])}",
+            "reason": "; ".join([*one["reasons"], *([one["detail"]] if one["detail"] else [])]),
+        }
+        for one in found["groups"]
+    ]
+    print_table(f"consumer groups of {name}", ["group", "type", "follows", "positions", "reason"], rows)
+    _show_age(found)
+
+
+@app.command()
+def lag(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Show the positions of all groups at both ends."""
+    found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
+    if as_json:
+        print_json(found)
+        return
+    rows = [{"group": one["group"], **row} for one in found["groups"] for row in _positions(one)]
+    columns = ["group", "partition", "offset", "to", "to_offset", "exact", "reason"]
+    print_table(f"positions of {counted(len(found['groups']), 'group')}", columns, rows)
+    _show_age(found)
+
+
+@app.command()
+def explain(
+    name: NameArgument,
+    group: GroupArgument,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show whether a group follows, and why not."""
+    found = connect(at, config).get(path_of_consumer_group(name, group))
+    if as_json:
+        print_json(found)
+        return
+    columns = ["partition", "offset", "to", "to_offset", "exact", "reason"]
+    print_table(f"group {group}", columns, _positions(found))
+    if found["follows"]:
+        console().print("follows")
+    else:
+        console().print(f"does not follow: {'; '.join(found['reasons'])}")
+    if found["detail"]:
+        console().print(found["detail"])
+
+
+def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each position."""
+    return [
+        {
+            "partition": f"{one['topic']}-{one['partition']}",
+            "offset": one["offset"],
+            "to": f"{one['to_topic']}-{one['partition']}",
+            "to_offset": one["to_offset"],
+            "exact": "yes" if one["is_exact"] else "no",
+            "reason": one["reason"],
+        }
+        for one in group["positions"]
+    ]
+
+
+def _show_age(found: dict[str, Any]) -> None:
+    """Print when the groups were synchronised."""
+    if found["round_ms"] is None:
+        console().print("not synchronised yet: check the option groups and the health of the leader")
+    else:
+        console().print(f"synchronised {age_text(found['age_ms'])} ago")

@@ -1,0 +1,1 @@
+"""Synchronisation of consumer groups while the instance leads. Read `thread.py`."""

@@ -1,0 +1,190 @@
+"""Thread of the leader that synchronises the consumer groups of datastreams.
+
+All datastreams share one event loop. Each has its own coroutine, so that a cluster that does not respond
+delays only its own groups. The state is stored at the destinations, so a new leader continues from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import directory_of
+from mirror.bulkheads import Bulkhead
+from mirror.errors import reason_of
+from mirror.instance.health import Health
+from mirror.jobs.groups.follower import FollowJob, GroupFollower
+from mirror.jobs.groups.log import GroupLog, group_log
+from mirror.jobs.groups.record import GroupKeys
+from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.replication.context import EngineContext
+
+if TYPE_CHECKING:
+    from api.services import Services
+    from headrace.settings import HeadraceSettings
+
+_log = structlog.get_logger(__name__)
+PART: Final = "consumer groups"
+"""Name of the part in the health of the leading instance."""
+_LOOK_SECONDS: Final = 1.0
+_STEP_SECONDS: Final = 0.25
+_LEAST_PAUSE_SECONDS: Final = 0.2
+"""Pause after a round that took longer than the interval."""
+_REQUEST_SECONDS: Final = 10.0
+"""Upper limit of the timeout of a request."""
+
+
+def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | None:
+    """Return the groups of a datastream that follow; None if none does, or it is not being mirrored."""
+    if not datastream.following_groups.is_on or not datastream.status.is_mirrored:
+        return None
+    return FollowJob(
+        GroupKeys(datastream.group, datastream.name),
+        datastream.source,
+        datastream.destination,
+        datastream.selection,
+        datastream.naming,
+        datastream.following_groups,
+        datastream.shares_destination,
+        tuple(
+            (one.selection, one.naming)
+            for one in others
+            if (one.source, one.destination) == (datastream.destination, datastream.source)
+        ),
+    )
+
+
+class GroupSynchroniser:
+    """Synchronises the groups while the instance leads. Other threads are not affected by a failure."""
+
+    def __init__(
+        self,
+        datastreams: Callable[[], Sequence[Datastream]],
+        hides: Callable[[str, Datastream], str],
+        contexts: Callable[[], AbstractContextManager[EngineContext]],
+        is_leading: Callable[[], bool],
+        health: Health,
+    ) -> None:
+        self._datastreams = datastreams
+        self._hides = hides
+        self._contexts = contexts
+        self._is_leading = is_leading
+        self._health = health
+        self._jobs: dict[DatastreamName, FollowJob] = {}
+        self._logs: dict[ClusterRef, GroupLog] = {}
+        self._own: frozenset[str] = frozenset()
+        self.statuses: Statuses = {}
+        """Status of each datastream with following groups while the instance leads. Safe to read from any
+        thread."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="consumer groups", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(deadline_seconds)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_SECONDS):
+            if self._is_leading():
+                with Bulkhead(self._failed), self._contexts() as context:
+                    self.lead(context)
+                self._jobs, self._logs, self.statuses = {}, {}, {}
+            else:
+                self._health.forget(PART)
+
+    def _failed(self, error: Exception) -> None:
+        self._health.report(PART, False, f"cannot synchronise consumer groups: {reason_of(error)}")
+        _log.error("cannot synchronise consumer groups", reason=reason_of(error))
+
+    def lead(self, context: EngineContext) -> None:
+        """Synchronise until the instance stops leading. Raises errors that affect all datastreams."""
+        next_look = context.loop.now()
+        while self._is_leading() and not self._stopping.is_set():
+            if context.loop.now() >= next_look:
+                next_look = context.loop.now() + _LOOK_SECONDS
+                self._refresh(context)
+            context.loop.run_once(_STEP_SECONDS)
+
+    def _refresh(self, context: EngineContext) -> None:
+        """Start and end the synchronisation of datastreams that have changed."""
+        datastreams = self._datastreams()
+        self._own = frozenset(one.consumer_group for one in datastreams)
+        found = {one.name: (one, job) for one in datastreams if (job := job_of(one, datastreams)) is not None}
+        before = self._jobs
+        self._jobs = {
+            name: before[name] if before.get(name) == job else job for name, (_, job) in found.items()
+        }
+        self.statuses = {name: self.statuses.get(name, FollowingStatus()) for name in found}
+        for name, (datastream, job) in found.items():
+            if self._jobs[name] is job:  # new, or changed
+                context.loop.spawn(self._follow(context, datastream, job))
+        self._report()
+
+    async def _follow(self, context: EngineContext, datastream: Datastream, job: FollowJob) -> None:
+        """Synchronise the groups of a datastream until its definition changes."""
+        name = datastream.name
+        follower = GroupFollower(context, job, self._log(context, job.destination))
+        while self._jobs.get(name) is job:
+            began = context.loop.now()
+            before = self.statuses.get(name, FollowingStatus())
+            with Bulkhead() as looking:
+                status = await self._round(follower, datastream, before)
+            if looking.failure is not None:
+                status = replace(before, failure=reason_of(looking.failure))
+                if status.failure != before.failure:
+                    _log.warning("cannot synchronise groups", datastream=name, reason=status.failure)
+            if self._jobs.get(name) is not job:
+                return
+            self.statuses = {**self.statuses, name: status}
+            rest = job.groups.interval_seconds - (context.loop.now() - began)
+            await context.loop.sleep(max(rest, _LEAST_PAUSE_SECONDS))
+
+    def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
+        """Return the log that all datastreams to that destination share."""
+        if destination not in self._logs:
+            self._logs[destination] = group_log(context, destination)
+        return self._logs[destination]
+
+    async def _round(
+        self, follower: GroupFollower, datastream: Datastream, before: FollowingStatus
+    ) -> FollowingStatus:
+        report = await follower.round(partial(self._is_hidden, datastream=datastream))
+        at_ms = follower.now_ms if report.is_complete else before.round_ms
+        return FollowingStatus(report.groups, report.hindered, at_ms)
+
+    def _is_hidden(self, group: str, datastream: Datastream) -> bool:
+        return group in self._own or bool(self._hides(group, datastream))
+
+    def _report(self) -> None:
+        """Report the groups that do not follow, and the datastreams whose groups cannot be read."""
+        if not self.statuses:
+            self._health.forget(PART)
+            return
+        sentence, is_well = sentence_of(self.statuses)
+        self._health.report(PART, is_well, sentence)
+
+
+def build_synchroniser(settings: HeadraceSettings, services: Services, health: Health) -> GroupSynchroniser:
+    """Build the thread from the settings."""
+    return GroupSynchroniser(
+        lambda: services.control.list().datastreams,
+        services.control.hides_group,
+        partial(bench_of, settings, "headrace-groups", directory_of(settings), _REQUEST_SECONDS),
+        lambda: services.status.is_leading,
+        health,
+    )

@@ -1,0 +1,69 @@
+"""Canaries of the monitor, built from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.clusters.directory import ClusterDirectory
+from headrace.console.client import RestClient
+from headrace.settings import HeadraceSettings
+from mirror.adapters.kafka.loop_thread import shared_loop
+from mirror.control.handlers import Control
+from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicNaming
+from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
+from monitor.canary.watch import CanaryPath, Paths
+
+
+def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
+    """Return the builder of probes. It raises ConfigError for a cluster that the directory does not allow."""
+
+    def open_probe(path: CanaryPath) -> CanaryProbe:
+        source = CanaryEnd(directory.resolve(path.source), path.topic)
+        destination = CanaryEnd(directory.resolve(path.destination), path.copy)
+        return CanaryProbe(source, destination, shared_loop())
+
+    return open_probe
+
+
+def own_paths(control: Control) -> Paths:
+    """Return the canaries of the service of this instance."""
+
+    def paths() -> Mapping[DatastreamName, CanaryPath]:
+        return {
+            one.name: CanaryPath.of(one.name, one.source, one.destination, one.naming)
+            for one in (stored.datastream for stored in control.list().readable)
+            if one.status is DatastreamStatus.READY and one.selection.canary
+        }
+
+    return paths
+
+
+def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
+    """Return the canaries of the service at `at`, or at the address in the settings. Raises
+    InvalidRequest."""
+    address = settings.service_address(at or settings.monitor.service)
+    rest = RestClient(address, settings=settings.commands)
+
+    def paths() -> Mapping[DatastreamName, CanaryPath]:
+        return {
+            DatastreamName(one["name"]): path_of_definition(one)
+            for one in rest.get("/v1/datastreams")
+            # Instances of older versions have no canaries.
+            if one["status"] == DatastreamStatus.READY and one.get("canary")
+        }
+
+    return paths
+
+
+def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:
+    """Return the path of a definition of /v1."""
+    destination = definition["destination"]
+    return CanaryPath.of(
+        definition["name"],
+        ClusterRef(definition["source"]["cluster"]),
+        ClusterRef(destination["cluster"]),
+        TopicNaming(destination["name"]),
+    )

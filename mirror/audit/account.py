@@ -1,0 +1,45 @@
+"""Expectations of a stored ledger and its offset map about the records of a partition. Pure."""
+
+from __future__ import annotations
+
+from mirror.lane.ledger import LeftOut, Uncopied, UncopiedTally
+from mirror.lane.offset_map import Precision
+from mirror.lane.progress import LaneProgress
+
+
+class LedgerAccount:
+    """Account of one lane, see `matcher.CopyAccount`."""
+
+    def __init__(self, progress: LaneProgress) -> None:
+        self._map = progress.offset_map
+        self._left_out = LeftOut(progress.ledger, progress.offset_map)
+        self._tally = UncopiedTally(self._left_out)
+
+    def is_expected(self, source: int) -> bool:
+        """Return whether the record was copied; count it if not."""
+        if self._left_out.is_copied(source):
+            return True
+        self._tally.note(source)
+        return False
+
+    def is_copy(self, first: int, following: int, target: int, target_next: int) -> bool:
+        """Return whether the map has the offsets [target, target_next) for all of [first, following)."""
+        is_as_long = following - first == target_next - target
+        return is_as_long and self._left_out.are_copied(first, following) and self.origin(target) == first
+
+    def origin(self, target: int) -> int | None:
+        """Return the source offset of a destination offset; None if the map has none."""
+        offset, precision = self._map.backward(target)
+        return offset if precision is Precision.EXACT else None
+
+    def is_left_out(self, start: int, end: int) -> bool:
+        """Return whether every record of [start, end) was skipped on purpose. They may be undecodable."""
+        return self._left_out.are_left_out(start, end)
+
+    def note_left_out(self, source: int, count: int) -> None:
+        """Count a batch of `count` records that was skipped on purpose as a whole."""
+        self._tally.note(source, count)
+
+    def uncopied(self) -> Uncopied:
+        """Return the numbers of records that were not copied."""
+        return self._tally.judge()

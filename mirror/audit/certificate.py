@@ -1,0 +1,92 @@
+"""Signed certificates of audits: JSON documents with an Ed25519 signature. Pure.
+
+A certificate is valid only in its exact bytes: the file must be the canonical form of its document.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mirror.errors import ConfigError, CorruptData
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+FORMAT: Final = 1
+_SIGNATURE: Final = "signature"
+
+
+def signing_key(pem: bytes) -> Ed25519PrivateKey:
+    """Return the private key of a PEM file. Raises ConfigError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem, None)
+    except (ValueError, TypeError) as error:
+        raise _no_key("private") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _no_key("private")
+    return key
+
+
+def verification_key(pem: bytes) -> Ed25519PublicKey:
+    """Return the public key of a PEM file with a public or private key. Raises ConfigError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if b"PRIVATE KEY" in pem:
+        return signing_key(pem).public_key()
+    try:
+        key = load_pem_public_key(pem)
+    except ValueError as error:
+        raise _no_key("public") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise _no_key("public")
+    return key
+
+
+def _no_key(kind: str) -> ConfigError:
+    return ConfigError(
+        f"the file has no Ed25519 {kind} key in PEM format without a password",
+        advice="create a key with: openssl genpkey -algorithm ed25519 -out audit.pem",
+    )
+
+
+def sign(document: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
+    """Return the file of a certificate."""
+    signature = base64.b64encode(key.sign(_canonical(document))).decode()
+    return _canonical({**document, _SIGNATURE: signature})
+
+
+def read_certificate(data: bytes, key: Ed25519PublicKey) -> dict[str, Any]:
+    """Return the document of a certificate. Raises CorruptData unless the owner of the key has
+    signed exactly these bytes."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        document = json.loads(data)
+        signature = base64.b64decode(document.pop(_SIGNATURE), validate=True)
+        is_exact = _canonical({**document, _SIGNATURE: base64.b64encode(signature).decode()}) == data
+        key.verify(signature, _canonical(document))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidSignature) as error:
+        raise _altered() from error
+    if not is_exact:
+        raise _altered()
+    if document.get("format") != FORMAT:
+        raise CorruptData(f"unknown certificate format {document.get('format')!r:.40}")
+    return dict(document)
+
+
+def _altered() -> CorruptData:
+    return CorruptData(
+        "the certificate was altered, or signed with another key",
+        advice="get the original file, and the public key of its signer",
+    )
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()

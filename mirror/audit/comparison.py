@@ -1,0 +1,201 @@
+"""Compare a partition with its copy: read both sides and match their records.
+
+The copy may grow during the comparison. Records before the end offset that the source had at the start must
+then arrive; later records are compared only as far as the copy has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mirror.audit.account import LedgerAccount
+from mirror.audit.matcher import Matcher, MatchRules, Surplus
+from mirror.audit.reader import LogCursor, LogRange, equal_contents
+from mirror.audit.sums import RangeSum
+from mirror.audit.verdicts import PartitionFindings
+from mirror.lane.ledger import Uncopied
+
+_PATIENCE_SECONDS: Final = 5.0
+"""Time for which a copy must not grow before its remaining records count as missing."""
+_LOOK_SECONDS: Final = 0.2
+
+Look = Callable[[LogRange], Awaitable[int]]
+"""Lookup of a side's present end."""
+
+
+@dataclass
+class Comparison:
+    """Result for one partition. `source_end` and `target_end`: ends of the compared ranges. `uncopied`:
+    source records that were not compared because the map lacks them. `source_sum`, `target_sum`: with
+    `MatchRules.sums`."""
+
+    found: PartitionFindings = field(default_factory=PartitionFindings)
+    source_end: int = 0
+    target_end: int = 0
+    equal_batches: int = 0
+    uncopied: Uncopied = field(default_factory=Uncopied)
+    source_sum: RangeSum = field(default_factory=RangeSum)
+    target_sum: RangeSum = field(default_factory=RangeSum)
+
+
+async def compare(
+    source: LogRange,
+    target: LogRange,
+    account: LedgerAccount | None,
+    rules: MatchRules | None = None,
+    look: Look | None = None,
+) -> Comparison:
+    """Compare every record of one side with its counterpart. `look`: the logs may grow.
+
+    Raises Unreachable, CorruptData.
+    """
+    run = _Run(source, target, account, rules or MatchRules(), look)
+    await run.read()
+    surplus = run.matcher.finish()
+    if surplus:
+        await _explain(surplus, replace(source, end=run.here.end), account)
+    uncopied = account.uncopied() if account is not None else Uncopied()
+    ends = min(max(run.here.position, source.end), run.here.end), run.there.end
+    sums = run.matcher.source_sum, run.matcher.target_sum
+    return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
+
+
+async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | None) -> None:
+    """Read the source again for the contents of records that only the destination has."""
+    here = LogCursor(source)
+    while surplus and (batch := await here.peek()) is not None:
+        here.pop()
+        if account is None or not account.is_left_out(batch.first, batch.next):
+            for record in batch.records(source.start, source.end):
+                surplus.show(record)
+
+
+class _Run:
+    """One pass over both sides."""
+
+    def __init__(
+        self,
+        source: LogRange,
+        target: LogRange,
+        account: LedgerAccount | None,
+        rules: MatchRules,
+        look: Look | None,
+    ) -> None:
+        self.here, self.there = LogCursor(source), LogCursor(target)
+        self.matcher = Matcher(rules, account)
+        self.equal_batches = 0
+        self._source, self._target = source, target
+        self._account = account
+        self._rules = rules
+        self._look = look
+        self._is_source_newer = False
+
+    async def read(self) -> None:
+        """Read both sides to their ends."""
+        while True:
+            has_source, has_target = await self._has_source(), await self._has_target()
+            if has_source and has_target:
+                if not await self._match_whole():
+                    self._open()
+                    self.matcher.match()
+            elif has_source and self._look is not None:
+                if self._is_newer():
+                    self.matcher.source.clear()  # written since the start, and not copied yet
+                    return
+                if not await self._extend_target():
+                    await self._read_rest()
+                    return
+            elif not has_target or not await self._extend_source():
+                await self._read_rest()
+                return
+
+    async def _read_rest(self) -> None:
+        """Read the rest of one side after the other has ended."""
+        while await self._has_source() or await self._has_target():
+            self._open()
+            if self.matcher.source and self.matcher.source[0].offset >= self._source.end:
+                self.matcher.source.clear()
+            self.matcher.match_rest()
+
+    def _open(self) -> None:
+        """Decode the next batch of each side whose records have been matched."""
+        matcher = self.matcher
+        if not matcher.source and self.here.has_batch:
+            matcher.source.extend(self.here.pop().records(self._source.start, self.here.end))
+        if not matcher.target and self.there.has_batch:
+            batch = self.there.pop()
+            records = batch.records(self._target.start, self.there.end, keeps_append_time=False)
+            matcher.target.extend(records)
+
+    def _is_newer(self) -> bool:
+        """Return whether the next source record was written after the comparison started."""
+        if self.matcher.source:
+            return self.matcher.source[0].offset >= self._source.end
+        return self.here.first >= self._source.end
+
+    async def _has_source(self) -> bool:
+        """Return whether the source has more records, after counting batches that were skipped whole."""
+        account = self._account
+        while not self.matcher.source:
+            batch = await self.here.peek()
+            if batch is None:
+                return False
+            first, end = max(batch.first, self._source.start), min(batch.next, self.here.end)
+            if account is None or batch.header is None or not account.is_left_out(first, end):
+                return True
+            account.note_left_out(first, min(batch.header.record_count, end - first))
+            self.here.pop()
+        return True
+
+    async def _has_target(self) -> bool:
+        return bool(self.matcher.target) or await self.there.peek() is not None
+
+    async def _match_whole(self) -> bool:
+        """Match the next batches by their bytes. Return False if their records have to be matched."""
+        matcher, account = self.matcher, self._account
+        if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
+            return False
+        here, there = await self.here.peek(), await self.there.peek()
+        if here is None or there is None or here.header is None:
+            return False
+        is_inside = here.first >= self._source.start and here.next <= self.here.end
+        is_inside = is_inside and there.first >= self._target.start and there.next <= self.there.end
+        if not is_inside or not equal_contents(here, there):
+            return False
+        if account is not None and not account.is_copy(here.first, here.next, there.first, there.next):
+            return False
+        self.here.pop()
+        self.there.pop()
+        matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count)
+        self.equal_batches += 1
+        return True
+
+    async def _extend_source(self) -> bool:
+        """Extend the source if the copy has more records, which were written after the end was determined.
+
+        Return whether it has any.
+        """
+        if self._look is None or self._is_source_newer:
+            return False
+        self.here.extend(await self._look(self._source))
+        self._is_source_newer = True
+        return await self._has_source()
+
+    async def _extend_target(self) -> bool:
+        """Wait, as long as the copy grows, for more records of it. Return whether there are any."""
+        assert self._look is not None, "only growing logs are extended"
+        loop = self._target.cluster.loop
+        until = loop.now() + _PATIENCE_SECONDS
+        while not await self._has_target():
+            end = await self._look(self._target)
+            if end > self.there.end:
+                self.there.extend(end)
+                self._is_source_newer = False
+                until = loop.now() + _PATIENCE_SECONDS
+            elif loop.now() > until:
+                return False
+            else:
+                await loop.sleep(_LOOK_SECONDS)
+        return True

@@ -1,0 +1,373 @@
+"""Match the records of a partition with those of its copy, one by one and in order. Pure.
+
+Both sides are read in offset order. The offset map names the counterpart of each record; without a map, the
+counterpart is the next record. A record that is not equal to its counterpart waits, by digest, until the
+other side shows the same content elsewhere. Records that still wait at the end are missing, altered or
+surplus. Memory grows with the number of waiting records, never with the size of the logs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from mirror.audit.sums import RangeSum, content_digest
+from mirror.audit.verdicts import MOST_FINDINGS, Finding, PartitionFindings, Verdict
+from mirror.protocol.batches.records import Record
+
+ROOM: Final = 50_000
+"""Maximum number of waiting records of each side, about 20 MB."""
+REPLACED_TIME: Final = -2
+"""Timestamp of records whose timestamp the destination has replaced (LogAppendTime)."""
+_KEY_DIGEST_BYTES: Final = 12
+_LONGEST_VALUE: Final = 60
+
+
+class CopyAccount(Protocol):
+    """Statements of a ledger and its offset map about the records of a partition."""
+
+    def is_expected(self, source: int) -> bool:
+        """Return whether the record at a source offset should be at the destination; count it if not."""
+        ...
+
+    def origin(self, target: int) -> int | None:
+        """Return the source offset of the record at a destination offset; None if the map has none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRules:
+    """Rules of a comparison.
+
+    `compares_content`: False if transforms change the records, so only the offset map shows which record is
+    whose copy. `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: others write
+    to the destination topic too. `sums`: add up the records of both sides.
+    """
+
+    compares_content: bool = True
+    source_compacts: bool = False
+    target_compacts: bool = False
+    shares_target: bool = False
+    sums: bool = False
+    room: int = ROOM
+
+
+@dataclass(slots=True, eq=False)
+class _Unmatched:
+    """A record without a counterpart so far. `beside`: the record of the other side at its place. `key`:
+    digest of its key, if the compaction of its copy may explain its absence."""
+
+    offset: int
+    timestamp: int
+    digest: bytes
+    what: str = ""
+    beside: _Unmatched | None = None
+    key: bytes = b""
+    is_done: bool = False
+
+
+class _UnmatchedRecords:
+    """Waiting records of one side."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._by_digest: dict[bytes, list[_Unmatched]] = {}
+        self.count = 0
+        self.dropped = 0
+        """Number of records for which there was no room."""
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def in_order(self) -> list[_Unmatched]:
+        """Return the waiting records by offset."""
+        found = [waiting for same in self._by_digest.values() for waiting in same]
+        return sorted(found, key=lambda waiting: waiting.offset)
+
+    def add(self, waiting: _Unmatched) -> None:
+        """Add a record, or only count it if there is no room."""
+        if self.count >= self._room:
+            self.dropped += 1
+            waiting.is_done = True
+            return
+        self._by_digest.setdefault(waiting.digest, []).append(waiting)
+        self.count += 1
+
+    def take(self, digest: bytes) -> _Unmatched | None:
+        """Remove and return the first record with this content."""
+        same = self._by_digest.get(digest)
+        return self.remove(same[0]) if same else None
+
+    def remove(self, waiting: _Unmatched) -> _Unmatched:
+        """Remove a record that waits."""
+        same = self._by_digest[waiting.digest]
+        same.remove(waiting)
+        if not same:
+            del self._by_digest[waiting.digest]
+        waiting.is_done = True
+        self.count -= 1
+        return waiting
+
+
+class Matcher:
+    """Matching of one partition. Append records to `source` and `target`, in offset order, and call `match`;
+    at the end, call `finish`. `account`: None without a ledger."""
+
+    def __init__(self, rules: MatchRules, account: CopyAccount | None) -> None:
+        self._rules = rules
+        self._account = account
+        self.source: deque[Record] = deque()
+        self.target: deque[Record] = deque()
+        self.found = PartitionFindings()
+        self.source_sum, self.target_sum = RangeSum(), RangeSum()
+        """Sums of the records that should be copied, and of those at the destination, with `rules.sums`."""
+        self._absent = _UnmatchedRecords(rules.room)
+        self._surplus = _UnmatchedRecords(rules.room)
+        self._by_key: dict[bytes, _Unmatched] = {}
+        self._last = (-1, -1)
+        """Largest offsets of both sides that were matched."""
+        self._is_shifted = False
+        """The offset map is wrong here: the next record is the counterpart instead."""
+
+    @property
+    def needs_records(self) -> bool:
+        """True if equal batches have to be opened: for their sums, or as a later record may explain one that
+        is absent."""
+        return self._rules.sums or bool(self._by_key)
+
+    def match_batch(self, last_source: int, last_target: int, count: int) -> None:
+        """Count the records of two equal batches at the place of each other."""
+        self._last = (last_source, last_target)
+        self.found.counts.equal += count
+
+    def match(self) -> None:
+        """Match records while both sides have one."""
+        while self.source and self.target:
+            self._match_next(self.source[0], self.target[0])
+
+    def _match_next(self, here: Record, there: Record) -> None:
+        if self._account is not None and not self._account.is_expected(here.offset):
+            self.source.popleft()
+            return
+        origin = self._origin(there) if self._account is not None else here.offset
+        is_at_place = origin == here.offset
+        if (is_at_place or self._is_shifted) and self._is_equal(here, there):
+            self._pop(here, there)
+            self._last = (here.offset, there.offset)
+            self.found.counts.equal += 1
+            self.found.counts.misplaced += not is_at_place
+            self._is_shifted = not is_at_place
+        elif not self._settle_source(here) and not self._settle_target(there):
+            self._pass(here, there, here.offset if self._is_shifted else origin)
+
+    def _origin(self, there: Record) -> int | None:
+        return self._account.origin(there.offset) if self._account is not None else None
+
+    def _pass(self, here: Record, there: Record, origin: int | None) -> None:
+        """Let one or both of the next records wait."""
+        if origin is None or origin < here.offset:
+            self._pop_target(there)
+            self._wait_there(there, origin)
+        elif origin > here.offset:
+            self._pop(here, None)
+            self._wait_here(here)
+        else:
+            self._pop(here, there)
+            one = self._wait_here(here, has_place=not self._is_shifted)
+            two = self._wait_there(there, self._origin(there))
+            one.beside, two.beside = two, one
+            if self._absent.count <= MOST_FINDINGS:
+                one.what = difference(here, there)
+
+    def _pop(self, here: Record, there: Record | None) -> None:
+        self.source.popleft()
+        if self._by_key:
+            self._explain_by_key(here)
+        if self._rules.sums:
+            self.source_sum.add(here)
+        if there is not None:
+            self._pop_target(there)
+
+    def _pop_target(self, there: Record) -> None:
+        self.target.popleft()
+        if self._rules.sums:
+            self.target_sum.add(there)
+
+    def _is_equal(self, here: Record, there: Record) -> bool:
+        if not self._rules.compares_content:
+            return True
+        if there.timestamp == REPLACED_TIME:
+            return here[2:] == there[2:]
+        return here[1:] == there[1:]
+
+    def _settle_source(self, here: Record) -> bool:
+        """Match the next source record with a waiting one of the destination. Return whether it did."""
+        if not self._surplus or not self._rules.compares_content:
+            return False
+        waiting = self._surplus.take(content_digest(here))
+        if waiting is None:
+            return False
+        self._pop(here, None)
+        self._note_displaced(here.offset, waiting.offset, here.timestamp, waiting.timestamp)
+        return True
+
+    def _settle_target(self, there: Record) -> bool:
+        if not self._absent or not self._rules.compares_content:
+            return False
+        waiting = self._absent.take(content_digest(there))
+        if waiting is None:
+            return False
+        self._pop_target(there)
+        self._by_key.pop(waiting.key, None)
+        self._note_displaced(waiting.offset, there.offset, waiting.timestamp, there.timestamp)
+        return True
+
+    def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int) -> None:
+        """Count a record that arrived at another offset than expected."""
+        counts = self.found.counts
+        if target_stamp not in (stamp, REPLACED_TIME):
+            counts.altered += 1
+            what = f"timestamp {stamp} vs {target_stamp}"
+            self.found.note(Finding(Verdict.ALTERED, source, target, stamp, what))
+            return
+        counts.equal += 1
+        if source < self._last[0] or target < self._last[1]:
+            counts.reordered += 1
+            self.found.note(Finding(Verdict.ALTERED, source, target, stamp, "order"))
+        elif self._account is not None and self._account.origin(target) != source:
+            counts.misplaced += 1
+            self._is_shifted = True
+        self._last = (max(source, self._last[0]), max(target, self._last[1]))
+
+    def _wait_here(self, here: Record, *, has_place: bool = False) -> _Unmatched:
+        """Let a source record wait. `has_place`: the destination has another record at its place."""
+        waiting = _Unmatched(here.offset, here.timestamp, content_digest(here))
+        if self._rules.target_compacts and not has_place and here.key is not None:
+            if here.value is None:  # the log cleaner removes tombstones
+                waiting.is_done = True
+                self.found.counts.target_compacted += 1
+                return waiting
+            waiting.key = _key_digest(here.key)
+        self._absent.add(waiting)
+        if waiting.key and not waiting.is_done:
+            self._by_key[waiting.key] = waiting
+        return waiting
+
+    def _explain_by_key(self, here: Record) -> None:
+        """Explain an absent record by a later one with the same key: compaction has removed it."""
+        waiting = self._by_key.pop(_key_digest(here.key), None) if here.key is not None else None
+        if waiting is not None and not waiting.is_done:
+            self._absent.remove(waiting)
+            self.found.counts.target_compacted += 1
+
+    def _wait_there(self, there: Record, origin: int | None) -> _Unmatched:
+        waiting = _Unmatched(there.offset, there.timestamp, content_digest(there))
+        if origin is not None and self._rules.source_compacts:
+            waiting.is_done = True
+            self.found.counts.source_compacted += 1
+        elif origin is None and self._rules.shares_target and self._account is not None:
+            waiting.is_done = True
+            self.found.counts.unrelated += 1
+        elif not self._rules.compares_content:
+            waiting.is_done = True
+            self.found.counts.duplicated += 1
+            self.found.note(Finding(Verdict.DUPLICATED, -1, there.offset, there.timestamp))
+        else:
+            self._surplus.add(waiting)
+        return waiting
+
+    def match_rest(self) -> None:
+        """Match the records of one side after the other has ended."""
+        while self.source:
+            here = self.source[0]
+            if self._account is not None and not self._account.is_expected(here.offset):
+                self.source.popleft()
+            elif not self._settle_source(here):
+                self._pop(here, None)
+                self._wait_here(here)
+        while self.target:
+            there = self.target[0]
+            if not self._settle_target(there):
+                self._pop_target(there)
+                self._wait_there(there, self._origin(there))
+
+    def finish(self) -> Surplus:
+        """Return the surplus of the destination, once both sides have ended."""
+        self.match()
+        self.match_rest()
+        return self._judge()
+
+    def _judge(self) -> Surplus:
+        found, counts = self.found, self.found.counts
+        for waiting in self._absent.in_order():
+            beside = waiting.beside
+            if beside is not None and not beside.is_done:
+                self._surplus.remove(beside)
+                counts.altered += 1
+                places = waiting.offset, beside.offset
+                found.note(Finding(Verdict.ALTERED, *places, waiting.timestamp, waiting.what))
+            else:
+                counts.missing += 1
+                found.note(Finding(Verdict.MISSING, waiting.offset, -1, waiting.timestamp))
+        lost, strange = self._absent.dropped, self._surplus.dropped
+        found.at_least = bool(lost or strange)
+        counts.altered += min(lost, strange)
+        counts.missing += max(lost - strange, 0)
+        counts.foreign += max(strange - lost, 0)
+        return Surplus(found, self._surplus)
+
+
+class Surplus:
+    """Records that only the destination has. Show it the source's records, then call `judge`."""
+
+    def __init__(self, found: PartitionFindings, waiting: _UnmatchedRecords) -> None:
+        self._found = found
+        self._waiting = waiting.in_order()
+        self._wanted = {waiting.digest for waiting in self._waiting}
+        self._origins: dict[bytes, int] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether the source may still have some of these records."""
+        return len(self._origins) < len(self._wanted)
+
+    def show(self, here: Record) -> None:
+        """Compare them with a source record."""
+        digest = content_digest(here)
+        if digest in self._wanted:
+            self._origins.setdefault(digest, here.offset)
+
+    def judge(self) -> PartitionFindings:
+        """Return the findings: a record that the source has is duplicated, any other one foreign."""
+        for waiting in self._waiting:
+            origin = self._origins.get(waiting.digest)
+            verdict = Verdict.FOREIGN if origin is None else Verdict.DUPLICATED
+            if origin is None:
+                self._found.counts.foreign += 1
+            else:
+                self._found.counts.duplicated += 1
+            source = -1 if origin is None else origin
+            self._found.note(Finding(verdict, source, waiting.offset, waiting.timestamp))
+        return self._found
+
+
+def difference(here: Record, there: Record) -> str:
+    """Return the fields that differ, with their values."""
+    names = ["key", "value", "headers"]
+    if there.timestamp != REPLACED_TIME:
+        names.insert(0, "timestamp")
+    return "; ".join(
+        f"{name} {_short(getattr(here, name))} vs {_short(getattr(there, name))}"
+        for name in names
+        if getattr(here, name) != getattr(there, name)
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}…"
+
+
+def _key_digest(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=_KEY_DIGEST_BYTES).digest()

@@ -1,0 +1,190 @@
+"""Read a range of a partition for an audit, independently of the code that copies.
+
+Only fetches and batch headers are needed to walk a log. A batch is decoded only if its records are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mirror.audit.matcher import REPLACED_TIME
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import fetch_once
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import (
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    scan,
+    verify,
+)
+from mirror.protocol.batches.legacy import last_offset, read_message
+from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
+from mirror.protocol.fetch import FetchedPartition
+
+_STEP_BYTES: Final = 1024 * 1024
+_ABORT_KEY: Final = b"\x00\x00\x00\x00"
+"""Key of an abort marker: version 0, type 0."""
+_MARKER_BYTES: Final = 4096
+
+
+def _noted_nowhere(_offsets: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Offsets [start, end) of a partition. `committed`: skip aborted transactions. `on_read`: callback for
+    the number of offsets read since the last call."""
+
+    cluster: Cluster
+    place: TopicPartition
+    start: int
+    end: int
+    committed: bool = True
+    on_read: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
+
+
+class StoredBatch(NamedTuple):
+    """A batch of a log, or a message of formats 0 and 1 (`header` None), with its offsets [first, next)."""
+
+    data: memoryview
+    header: BatchHeader | None
+    first: int
+    next: int
+
+    @property
+    def replaces_time(self) -> bool:
+        """True if the broker has replaced the timestamps of the records."""
+        return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
+
+    def records(self, start: int, end: int, *, keeps_append_time: bool = True) -> list[Record]:
+        """Decode the records with offsets in [start, end). Raises CorruptData, PayloadTooLarge."""
+        if self.header is None:
+            found = read_message(self.data)
+        else:
+            found = read_batch(self.data, self.header, most=JOB_PARTS)
+        if self.replaces_time and not keeps_append_time:
+            return [r._replace(timestamp=REPLACED_TIME) for r in found if start <= r.offset < end]
+        return [record for record in found if start <= record.offset < end]
+
+
+def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
+    """Return whether the bytes of two batches show that their records are equal, without decoding them."""
+    here, there = one.header, two.header
+    if here is None or there is None or one.replaces_time or two.replaces_time:
+        return False
+    return (
+        here.record_count == there.record_count
+        and here.base_timestamp == there.base_timestamp
+        and here.codec == there.codec
+        and bytes(one.data[HEADER_SIZE:]) == bytes(two.data[HEADER_SIZE:])  # memoryviews compare by element
+    )
+
+
+class LogCursor:
+    """Cursor over the batches with records of a range, in order, without markers and aborted records."""
+
+    def __init__(self, log: LogRange) -> None:
+        self._log = log
+        self.end = log.end
+        self.position = log.start
+        """Offset after the last batch read."""
+        self._batches: list[StoredBatch] = []
+        self._requested = -1
+        self._bytes = _STEP_BYTES
+
+    @property
+    def has_batch(self) -> bool:
+        """Return whether a batch was fetched and not taken yet."""
+        return bool(self._batches)
+
+    @property
+    def first(self) -> int:
+        """Offset of the next batch, or the position if none is buffered."""
+        return self._batches[-1].first if self._batches else self.position
+
+    def extend(self, end: int) -> None:
+        """Extend the range after the log has grown."""
+        self.end = max(self.end, end)
+
+    async def peek(self) -> StoredBatch | None:
+        """Return the next batch; None at the end. Raises Unreachable, CorruptData."""
+        while not self._batches:
+            part = await self._next_part()
+            if part is None:
+                return None
+            before = self.position
+            self._walk(part)
+            self._log.on_read(self.position - before)
+        return self._batches[-1]
+
+    def pop(self) -> StoredBatch:
+        """Take the batch that `peek` has returned."""
+        return self._batches.pop()
+
+    async def _next_part(self) -> FetchedPartition | None:
+        while self.position < self.end:
+            if self.position == self._requested:
+                self._bytes *= 2  # the batch is larger than the limit of the last fetch
+            self._requested = self.position
+            cluster = self._log.cluster
+            part = await cluster.patiently(self._fetch, topic=self._log.place.topic)
+            if len(part.records):
+                return part
+            self.position = self.end  # compacted to the end, or an open transaction
+        return None
+
+    async def _fetch(self) -> FetchedPartition:
+        log = self._log
+        return await fetch_once(
+            log.cluster, log.place, self.position, committed=log.committed, most_bytes=self._bytes
+        )
+
+    def _walk(self, part: FetchedPartition) -> None:
+        aborted = _AbortedProducers(part.aborted)
+        for start, end, header in scan(part.records):
+            data = part.records[start:end]
+            first, last = (
+                (header.base_offset, header.last_offset)
+                if header is not None
+                else (self.position, last_offset(data))
+            )
+            if first >= self.end:
+                self.position = self.end
+                break
+            if last < self.position:
+                continue
+            self.position = last + 1
+            if header is not None:
+                verify(data, header)
+                if not header.record_count or aborted.hide(data, header, committed=self._log.committed):
+                    continue
+            self._batches.append(StoredBatch(data, header, first, last + 1))
+        self._batches.reverse()
+
+
+class _AbortedProducers:
+    """Producers whose transactional batches are hidden until their abort marker.
+
+    Deliberately not the filter of the lane: an audit must not repeat its mistakes."""
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._first = sorted(((first, producer) for producer, first in aborted), reverse=True)
+        self._producers: set[int] = set()
+
+    def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
+        """Return whether a reader does not get the records of the batch."""
+        while self._first and self._first[-1][0] <= header.last_offset:
+            self._producers.add(self._first.pop()[1])
+        if header.attributes & CONTROL:
+            marker = read_batch(data, header, _MARKER_BYTES, 1)
+            if marker[0].key == _ABORT_KEY:
+                self._producers.discard(header.producer_id)
+            return True
+        is_aborted = header.attributes & TRANSACTIONAL and header.producer_id in self._producers
+        return committed and bool(is_aborted)

@@ -1,0 +1,123 @@
+"""Results of an audit: counts of records, and findings with the offsets to look at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+MOST_FINDINGS: Final = 20
+"""Maximum number of findings of each verdict that a partition reports; the counts are exact."""
+
+
+class Verdict(StrEnum):
+    """Verdict on a record, or on a window of event time."""
+
+    COMPLETE = "complete"
+    """Every source record is at the destination, or an explanation says why not."""
+    LATE = "late"
+    """Some source records are not copied yet."""
+    UNKNOWN = "unknown"
+    """Could not be compared."""
+    MISSING = "missing"
+    """A source record that should be at the destination is not there."""
+    DUPLICATED = "duplicated"
+    """The destination has a source record more often than the source."""
+    ALTERED = "altered"
+    """Key, value, headers, timestamp or order differ."""
+    FOREIGN = "foreign"
+    """The destination has a record that the source does not have."""
+
+
+_BY_SEVERITY: Final = (
+    Verdict.MISSING,
+    Verdict.UNKNOWN,
+    Verdict.ALTERED,
+    Verdict.FOREIGN,
+    Verdict.LATE,
+    Verdict.DUPLICATED,
+    Verdict.COMPLETE,
+)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the most severe verdict; complete if there are none."""
+    return min(verdicts, key=_BY_SEVERITY.index, default=Verdict.COMPLETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A record with a verdict. An offset of -1 means that the side has no such record; `timestamp` is that of
+    the source record, or of the destination's if there is none. `what`: the difference, if there is more to
+    say."""
+
+    verdict: Verdict
+    source_offset: int
+    target_offset: int
+    timestamp: int
+    what: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "verdict": self.verdict.value,
+            "source_offset": self.source_offset,
+            "destination_offset": self.target_offset,
+            "timestamp": self.timestamp,
+            "what": self.what,
+        }
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """Numbers of records by result.
+
+    `equal`: arrived as they were. `reordered`: of these, not in the source's order; `misplaced`: in order,
+    but not at the destination offset that the offset map states. `target_compacted`,
+    `source_compacted`: removed by compaction at the destination, or at the source after they were copied.
+    `unrelated`: records of other writers in a shared destination topic.
+    """
+
+    equal: int = 0
+    missing: int = 0
+    duplicated: int = 0
+    altered: int = 0
+    foreign: int = 0
+    reordered: int = 0
+    misplaced: int = 0
+    target_compacted: int = 0
+    source_compacted: int = 0
+    unrelated: int = 0
+
+    def add(self, other: RecordCounts) -> None:
+        """Add the counts of another range."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
+        """Return the most severe verdict. `uncopied`: further missing records, which were never copied;
+        `unjudged`: number of source offsets that are not copied yet."""
+        found = {
+            Verdict.MISSING: self.missing + uncopied,
+            Verdict.ALTERED: self.altered + self.reordered,
+            Verdict.FOREIGN: self.foreign,
+            Verdict.LATE: unjudged,
+            Verdict.DUPLICATED: self.duplicated,
+        }
+        return worst(verdict for verdict, count in found.items() if count)
+
+
+@dataclass(slots=True)
+class PartitionFindings:
+    """Result of one partition. `at_least`: there were too many differences to compare all, so the counts of
+    missing, altered and surplus records are estimates."""
+
+    counts: RecordCounts = field(default_factory=RecordCounts)
+    findings: list[Finding] = field(default_factory=list)
+    at_least: bool = False
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding, if its verdict does not have too many."""
+        if sum(one.verdict is finding.verdict for one in self.findings) < MOST_FINDINGS:
+            self.findings.append(finding)

@@ -1,0 +1,55 @@
+"""Translation of a group's positions without the source: from the positions stored at the destination."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from mirror.errors import CorruptData, NotFound
+from mirror.jobs.groups.log import group_log
+from mirror.jobs.groups.record import read_any_group, read_round
+from mirror.jobs.stored_lanes import stored_and_current
+from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob, committed_at, moves_of
+from mirror.model.bounds import shown
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicPartition
+from mirror.replication.context import EngineContext
+
+
+class StoredTranslation(NamedTuple):
+    """Translation of the last known positions. `as_of_ms`: time at which they were read from the source, of
+    the oldest ones, epoch milliseconds."""
+
+    moves: list[PositionMove]
+    as_of_ms: int
+
+
+async def plan_without_source(bench: EngineContext, job: TranslateJob) -> StoredTranslation:
+    """Return the offsets to commit, by the last synchronisation. Raises NotFound without one, Unreachable."""
+    state = GroupName(job.state)
+    stored = await stored_and_current(bench, job.destination, state)
+    log = group_log(bench, job.destination)
+    await log.catch_up()
+    records = log.records_under(state)
+    rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}
+    here: dict[TopicPartition, int] = {}
+    ages = []
+    for key, value in records.items():
+        with contextlib.suppress(CorruptData):
+            found = read_any_group(key, value)
+            if found is not None and found.group == job.group and found.positions:
+                here |= {place: one.source for place, one in found.positions.items()}
+                ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
+    if not here:
+        raise NotFound(
+            f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
+            f" {job.destination}",
+            advice="select the group with --groups before a failover, or reset it by time",
+        )
+    there = await committed_at(bench.cluster(job.destination), job.target_group)
+    return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))
+
+
+def _owner(key: bytes) -> bytes:
+    """Return the part of a record's key that names its datastream."""
+    return key.rpartition(b".")[0]

@@ -1,0 +1,420 @@
+"""One round of synchronisation: look at the groups of both clusters, translate, decide, commit, store.
+
+The round reads the positions at the source before the offset maps, so that the maps reach as many positions
+as possible. The position at the destination is read immediately before the commit, and the coordinator of the
+group rejects the commit if the group has gained members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import Cluster
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
+from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.log import GroupLog, group_log
+from mirror.jobs.groups.record import (
+    FollowedGroup,
+    FollowedPosition,
+    GroupKeys,
+    StoredGroups,
+    read_group,
+    read_groups,
+    write_group,
+    write_round,
+)
+from mirror.jobs.stored_lanes import StoredLanes, current_ids
+from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
+from mirror.lane.offset_map import Precision
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.protocol.codes import Code
+from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.groups import ListedGroup, list_groups
+from mirror.protocol.control.offsets import commit_offsets
+from mirror.replication.context import EngineContext
+
+_AT_ONCE: Final = 16
+"""Groups with requests in flight."""
+_SETTLED_SECONDS: Final = 60.0
+"""Time after which the position of an idle group at the destination is read again."""
+_FRESH_SECONDS: Final = 5.0
+"""Longest time from the request for a group's position at the destination to the commit. A process that was
+frozen may no longer lead, and must not overwrite newer positions."""
+_NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
+_GROUP_ID_NOT_FOUND: Final = 69
+"""Response to a commit under the name of a group of another type."""
+_UNTRANSLATED: Final = {
+    NOT_MIRRORED: FollowReason.NOT_MIRRORED,
+    GONE: FollowReason.TOPIC_DELETED,
+    FollowReason.TWO_WAY: FollowReason.TWO_WAY,
+}
+
+
+@dataclass(frozen=True)
+class FollowJob:
+    """Groups of a datastream that follow.
+
+    `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
+    `opposite`: selections and names of datastreams in the opposite direction.
+    """
+
+    keys: GroupKeys
+    source: ClusterRef
+    destination: ClusterRef
+    topics: TopicSelection
+    naming: TopicNaming
+    groups: FollowingGroups
+    has_other_writers: bool = False
+    opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
+
+    def is_two_way(self, topic: str) -> bool:
+        """Return whether a source topic, or its copy, is written by others than its producers and us."""
+        copy = self.naming.destination(topic)
+        return self.has_other_writers or any(
+            selection.matches(copy) and naming.destination(copy) == topic
+            for selection, naming in self.opposite
+        )
+
+    @property
+    def state(self) -> GroupName:
+        """Group of datastreams whose progress is used."""
+        return self.keys.state
+
+
+class GroupListing(NamedTuple):
+    """Groups of a cluster by name. `is_complete`: every broker has responded."""
+
+    groups: Mapping[str, ListedGroup]
+    is_complete: bool
+
+
+class RoundReport(NamedTuple):
+    """Result of a round: number of groups with positions in the datastream's topics, and those that do not
+    follow, with their first reasons. `is_complete`: all brokers of the source have listed their groups."""
+
+    groups: int
+    hindered: Mapping[str, FollowReason]
+    is_complete: bool
+
+
+class SourceLook(NamedTuple):
+    """A group as listed by the source (None: missing) and the destination, with its positions at the source,
+    or the error of the request."""
+
+    name: str
+    here: ListedGroup | None
+    there: ListedGroup
+    offsets: Mapping[TopicPartition, int]
+    error: HeadraceError | None = None
+
+    @property
+    def mark(self) -> Hashable:
+        """Fingerprint that changes with the group."""
+        if self.here is None or self.error is not None:
+            return object()
+        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
+
+
+class SettledGroup(NamedTuple):
+    """A group that needs no work until its mark changes, or until a time in monotonic seconds."""
+
+    mark: Hashable
+    until: float
+    has_positions: bool
+
+
+async def listed(cluster: Cluster) -> GroupListing:
+    """Return the groups of all brokers that respond. Raises Unreachable, NotAuthorized if none does."""
+    await cluster.refresh(())
+    found: dict[str, ListedGroup] = {}
+    failure: HeadraceError | None = None
+    answered = 0
+    for broker in sorted(cluster.brokers):
+        try:
+            listing = await cluster.ask(list_groups(), broker)
+            if listing.error:
+                doing = f"listing the groups of broker {broker}"
+                raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
+        except HeadraceError as error:
+            failure = error
+        else:
+            found.update(listing.groups)
+            answered += 1
+    if failure is not None and not answered:
+        raise failure
+    return GroupListing(found, failure is None)
+
+
+async def stored_groups(context: EngineContext, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
+    """Return the stored state of a datastream's groups. Raises Unreachable, NewerFormat."""
+    log = group_log(context, destination)
+    await log.catch_up()
+    return read_groups(keys, log.records_under(keys.state))
+
+
+class LazyLanes(Mapping[LaneKey, LaneProgress]):
+    """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
+
+    def __init__(self, log: GroupLog, job: FollowJob) -> None:
+        self._log = log
+        self._job = job
+        self._keys: dict[LaneKey, None] = {}
+        self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
+
+    def refresh(self) -> None:
+        """Find the lanes as of the last read of the progress topic."""
+        found = (
+            key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
+        )
+        self._keys = dict.fromkeys(found)
+        self._parsed = {key: one for key, one in self._parsed.items() if key in self._keys}
+
+    def __getitem__(self, key: LaneKey) -> LaneProgress:
+        if key not in self._keys:
+            raise KeyError(key)
+        raw = self._log.main_record(key)
+        known = self._parsed.get(key)
+        if known is None or known[0] is not raw:
+            progress = self._log.stored(key)
+            if progress is None:
+                raise KeyError(key)
+            known = self._parsed[key] = (raw, progress)
+        return known[1]
+
+    def __iter__(self) -> Iterator[LaneKey]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+class GroupFollower:
+    """Synchronises the groups of one datastream. Used within the loop of the context."""
+
+    def __init__(self, context: EngineContext, job: FollowJob, log: GroupLog) -> None:
+        self._context = context
+        self._job = job
+        self._log = log
+        self._lanes = LazyLanes(log, job)
+        self._settled: dict[str, SettledGroup] = {}
+
+    @property
+    def now_ms(self) -> int:
+        """Present time in epoch milliseconds."""
+        return self._context.clock.now_ms()
+
+    async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
+        """Synchronise these groups of the source, and store the result at the destination.
+
+        Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
+        """
+        here, there = listings
+        hindered: dict[str, FollowReason] = {}
+        count = 0
+        for start in range(0, len(names), _AT_ONCE):
+            chunk = names[start : start + _AT_ONCE]
+            looks = await self._context.loop.together(
+                self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
+                for name in chunk
+            )
+            due = [one for one in looks if not self._is_settled(one)]
+            found = await self._synchronise(due) if due else []
+            count += sum(self._settled[one.name].has_positions for one in looks if one not in due)
+            for look, one in zip(due, found, strict=True):
+                self._settle(look, one)
+                count += bool(one.positions) or one.reason is not None
+                for reason in one.hindrances:
+                    if reason is not FollowReason.GONE:
+                        hindered.setdefault(one.group, reason)
+        if here.is_complete:
+            at_ms = self.now_ms
+            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
+        return RoundReport(count, hindered, here.is_complete)
+
+    async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
+        """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
+        source = self._context.cluster(self._job.source)
+        destination = self._context.cluster(self._job.destination)
+        await self._log.catch_up()
+        self._lanes.refresh()
+        here, there = await self._context.loop.together([listed(source), listed(destination)])
+        names = set(here.groups)
+        if here.is_complete:
+            names |= self._job.keys.groups(self._log.records_under(self._job.state))
+        selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
+        self._settled = {name: self._settled[name] for name in selected if name in self._settled}
+        return await self.look(selected, (here, there))
+
+    async def _translator(self) -> Translator:
+        topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
+        ids = await current_ids(self._context.cluster(self._job.destination), topics)
+        return Translator(StoredLanes(self._lanes, ids), back=False)
+
+    def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
+        if value is None:
+            return FollowedGroup(name)
+        try:
+            return read_group(value)
+        except CorruptData:
+            return FollowedGroup(name)
+
+    async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
+        """Return the group's present positions at the source in topics of the datastream."""
+        if here is None:
+            return SourceLook(name, here, there, {})
+        try:
+            found = await committed_at(self._context.cluster(self._job.source), name)
+        except HeadraceError as error:
+            return SourceLook(name, here, there, {}, error)
+        offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
+        return SourceLook(name, here, there, offsets)
+
+    def _is_settled(self, look: SourceLook) -> bool:
+        """Return whether a group has followed, and nothing has changed since."""
+        known = self._settled.get(look.name)
+        return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
+
+    def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
+        """Remember a group that has followed exactly, or has no positions in topics of the datastream."""
+        self._settled.pop(look.name, None)
+        is_settled = all(one.follows and one.is_exact for one in found.positions.values())
+        if is_settled and found.reason is None:
+            until = self._context.loop.now() + _SETTLED_SECONDS
+            self._settled[look.name] = SettledGroup(look.mark, until, bool(found.positions))
+
+    async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
+        """Commit and store the positions of these groups, and return their states."""
+        await self._log.catch_up()
+        records, keys = self._log.records_under(self._job.state), self._job.keys
+        before = [self._stored(records.get(keys.of(one.name)), one.name) for one in looks]
+        translator = await self._translator()
+        found = await self._context.loop.together(
+            self._follow(self._positioned(old, look), old, look, translator)
+            for look, old in zip(looks, before, strict=True)
+        )
+        await self._save(found, before)
+        return found
+
+    def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
+        """Return the group with its present positions at the source."""
+        if look.here is None:
+            return replace(before, reason=FollowReason.GONE, detail="")
+        if look.error is not None:
+            return _failed(before, look.error)
+        positions = {}
+        for place, offset in look.offsets.items():
+            old = before.positions.get(place)
+            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            new = FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
+            positions[place] = new if old is None else old._replace(source=offset)
+        return replace(before, kind=look.here.kind, reason=None, detail="", positions=positions)
+
+    async def _follow(
+        self,
+        group: FollowedGroup,
+        before: FollowedGroup,
+        look: SourceLook,
+        translator: Translator,
+    ) -> FollowedGroup:
+        """Commit the positions of a group that may follow, and return its state."""
+        if look.here is None or group.reason is not None or not group.positions:
+            return group
+        hindrance = group_hindrance(look.here, look.there)
+        if hindrance is FollowReason.SHARE_GROUP:
+            return replace(group, reason=hindrance)
+        cluster = self._context.cluster(self._job.destination)
+        try:
+            moves = {
+                place: self._moved(translator, place, one.source) for place, one in group.positions.items()
+            }
+            asked_at = self._context.loop.now()
+            present = await committed_at(cluster, group.group)
+            if self._context.loop.now() - asked_at > _FRESH_SECONDS:
+                raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
+            decided = {
+                place: _decided(one, moves[place], present, hindrance)
+                for place, one in group.positions.items()
+            }
+            wanted = {one.copy: moves[place].becomes for place, one in decided.items() if one.reason.commits}
+            codes = await self._commit(group.group, wanted) if wanted else {}
+        except HeadraceError as error:
+            return _failed(replace(group, positions=before.positions or group.positions), error)
+        return replace(
+            group,
+            positions={
+                place: _committed(one, wanted.get(one.copy), codes.get(one.copy, 0))
+                for place, one in decided.items()
+            },
+        )
+
+    def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
+        """Translate a position, unless its topic is written at both clusters."""
+        if self._job.is_two_way(place.topic):
+            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
+        return translator.move(place, offset)
+
+    async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Commit positions of a group without members; return the error code of each partition.
+
+        Does not retry: a later round decides by the positions of then.
+        """
+        cluster = self._context.cluster(self._job.destination)
+        call = commit_offsets(group, wanted)
+        return await cluster.ask_coordinator_once(
+            GROUP, group, call, lambda found: max(found.values(), default=0)
+        )
+
+    async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
+        """Store the groups that have changed."""
+        now_ms = self.now_ms
+        entries = [
+            (self._job.keys.of(one.group), write_group(replace(one, changed_ms=now_ms)))
+            for one, old in zip(found, before, strict=True)
+            if not one.is_same(old)
+        ]
+        await self._log.save(entries, now_ms)
+
+
+def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
+    """Return the group with the reason why none of its positions could be synchronised."""
+    reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    return replace(group, reason=reason, detail=reason_of(error))
+
+
+def _decided(
+    one: FollowedPosition,
+    move: PositionMove,
+    present: Mapping[TopicPartition, int],
+    hindrance: FollowReason | None,
+) -> FollowedPosition:
+    """Return the position with the decision about it."""
+    target = present.get(move.there)
+    one = one._replace(target=target, copy=move.there)
+    if not move.is_translated:
+        return one._replace(reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False)
+    is_exact = not move.behind and move.precision != Precision.BEFORE
+    reason = decide(one.source, target, move.becomes, one.synced)
+    if hindrance is not None and reason is not FollowReason.CURRENT:
+        reason = hindrance
+    synced = SyncedPosition(one.source, move.becomes) if reason is FollowReason.CURRENT else one.synced
+    return one._replace(reason=reason, is_exact=is_exact, synced=synced)
+
+
+def _committed(one: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
+    """Return the position after a commit of `wanted`, None for no commit, with its error code."""
+    if wanted is None:
+        return one
+    if not code:
+        return one._replace(target=wanted, synced=SyncedPosition(one.source, wanted))
+    if code == Code.UNKNOWN_MEMBER_ID:
+        return one._replace(reason=FollowReason.MEMBERS)
+    if code == _GROUP_ID_NOT_FOUND:
+        return one._replace(reason=FollowReason.SHARE_GROUP)
+    return one._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

@@ -1,0 +1,55 @@
+"""Result of the last synchronisation of a datastream's groups, for health and metrics. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.jobs.groups.decision import FollowReason
+from mirror.model.identifiers import DatastreamName
+from mirror.wording import counted, first_few
+
+_NAMES_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingStatus:
+    """Groups of a datastream as of the last round.
+
+    `groups`: number with positions in its topics. `hindered`: first reason of each group that does not
+    follow. `round_ms`: end of the last complete round, epoch milliseconds, None before the first. `failure`:
+    error of the last round, empty if it succeeded.
+    """
+
+    groups: int = 0
+    hindered: Mapping[str, FollowReason] = field(default_factory=dict)
+    round_ms: int | None = None
+    failure: str = ""
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Number of groups that do not follow, by reason."""
+        return Counter(reason.value for reason in self.hindered.values())
+
+
+Statuses = Mapping[DatastreamName, FollowingStatus]
+
+
+def sentence_of(statuses: Statuses) -> tuple[str, bool]:
+    """Return a description of the groups, and whether the groups of all datastreams can be synchronised."""
+    failures = [f"{name}: {one.failure}" for name, one in sorted(statuses.items()) if one.failure]
+    if failures:
+        they = counted(len(failures), "datastream")
+        return f"cannot synchronise the groups of {they}: {first_few(failures, _NAMES_SHOWN, '; ')}", False
+    count = sum(one.groups for one in statuses.values())
+    hindered = [
+        f"{group} ({reason})"
+        for _, one in sorted(statuses.items())
+        for group, reason in sorted(one.hindered.items())
+    ]
+    if not hindered:
+        return f"{counted(count, 'consumer group follows', 'consumer groups follow')}", True
+    what = counted(count, "consumer group does not", "consumer groups do not")
+    return f"{len(hindered)} of {what} follow: {first_few(hindered, _NAMES_SHOWN)}", True

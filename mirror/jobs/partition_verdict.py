@@ -1,0 +1,95 @@
+"""Result of the comparison of one partition with its copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mirror.audit.comparison import Comparison
+from mirror.audit.verdicts import Verdict
+from mirror.model.topics import TopicPartition
+
+
+class CopyHistory(NamedTuple):
+    """State of a lane that shows whether copied records may have been lost since another state: lives and
+    losses so far, id of the destination topic, checkpoint, and end of the destination log before it was
+    read."""
+
+    life: int
+    losses: int
+    target_id: bytes
+    checkpoint: int
+    target_end: int
+
+    def continues(self, before: CopyHistory) -> bool:
+        """Return whether everything that was copied in a state before may still be there."""
+        is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
+        return is_longer and self[:3] == before[:3]
+
+
+@dataclass(frozen=True)
+class PartitionVerdict:
+    """Result of one partition: the offsets compared on both sides, and the outcome. `problem`: why it could
+    not be compared.
+
+    `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
+    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
+    the copy that only the destination has deleted, if allowed. `unjudged`: number of source offsets beyond
+    the checkpoint. `lane`: see `CopyHistory`.
+    """
+
+    partition: TopicPartition
+    source_range: tuple[int, int] = (0, 0)
+    target_range: tuple[int, int] = (0, 0)
+    comparison: Comparison = field(default_factory=Comparison)
+    problem: str = ""
+    left_out: int | None = None
+    expired: int = 0
+    unjudged: int = 0
+    lane: CopyHistory | None = None
+
+    @property
+    def missing(self) -> int:
+        """Number of missing records, including those that the lane never copied."""
+        return self.comparison.found.counts.missing + self.comparison.uncopied.missing
+
+    @property
+    def surplus(self) -> int:
+        """Number of records that only the destination has."""
+        return self.comparison.found.counts.duplicated + self.comparison.found.counts.foreign
+
+    @property
+    def verdict(self) -> Verdict:
+        """The most severe verdict."""
+        if self.problem:
+            return Verdict.UNKNOWN
+        found = self.comparison
+        return found.found.counts.verdict(found.uncopied.missing, self.unjudged)
+
+    @property
+    def is_equal(self) -> bool:
+        """Return whether the sides differ only by records that were skipped intentionally."""
+        counts = self.comparison.found.counts
+        return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        found = self.comparison.found
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "equal": self.is_equal,
+            "source_range": list(self.source_range),
+            "destination_range": list(self.target_range),
+            "records": found.counts.equal,
+            "missing": self.missing,
+            "altered": found.counts.altered,
+            "reordered": found.counts.reordered,
+            "surplus": self.surplus,
+            "compacted": found.counts.target_compacted + found.counts.source_compacted,
+            "left_out": self.left_out,
+            "expired": self.expired,
+            "at_least": found.at_least,
+            "differences": [finding.to_json() for finding in found.findings],
+            "problem": self.problem,
+        }

@@ -1,0 +1,68 @@
+"""Continuous audit of a copy: each turn compares the records copied since the turn before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mirror.audit.verdicts import Verdict
+from mirror.audit.watermark import CompleteThrough
+from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, places_of
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.offsets import LATEST
+from mirror.replication.context import EngineContext
+
+_NO_END: Final = 2**62
+_CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
+
+
+@dataclass
+class AuditWatch:
+    """State of a continuous audit. Its memory grows with the number of partitions, not of records."""
+
+    job: VerifyJob
+    watermarks: CompleteThrough = field(default_factory=CompleteThrough)
+    _positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
+
+    async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
+        """Compare the records that were copied since the last turn, and advance the watermarks.
+
+        A partition that may have lost records since then is compared again from its start.
+        Raises TopicMissing, Unreachable and the errors of reading; the turn can then be repeated.
+        """
+        places = await places_of(bench, self.job)
+        source = bench.cluster(self.job.source)
+        at_ms = bench.clock.now_ms()
+        answers = await source.offsets(dict.fromkeys(places, LATEST))
+        ends = {place: _NO_END if answer.error else answer.offset for place, answer in answers.items()}
+        self.watermarks.observe(at_ms, ends)
+        job = replace(self.job, judges_tail=False)
+        ranges = {place: (self._positions.get(place, 0), _NO_END) for place in places}
+        verdicts = await audit_copy(bench, replace(job, ranges=ranges))
+        again = {verdict.partition: (0, _NO_END) for verdict in verdicts if not self._continues(verdict)}
+        if again:
+            for place in again:
+                self.watermarks.of(place).restart()
+            verdicts = [verdict for verdict in verdicts if verdict.partition not in again]
+            verdicts += await audit_copy(bench, replace(job, ranges=again))
+        for verdict in verdicts:
+            self._note(verdict)
+        return verdicts
+
+    def _continues(self, verdict: PartitionVerdict) -> bool:
+        before = self._lanes.get(verdict.partition)
+        return before is None or (verdict.lane is not None and verdict.lane.continues(before))
+
+    def _note(self, verdict: PartitionVerdict) -> None:
+        if verdict.problem:
+            return  # the next turn compares the same records
+        place, lane = verdict.partition, verdict.lane
+        if lane is None:
+            self._positions.pop(place, None)
+            self._lanes.pop(place, None)
+            return
+        self._lanes[place], self._positions[place] = lane, verdict.source_range[1]
+        is_clean = not verdict.missing and verdict.comparison.found.counts.verdict() in _CLEAN
+        self.watermarks.of(place).compared(verdict.source_range[1], is_clean=is_clean)

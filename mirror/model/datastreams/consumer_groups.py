@@ -1,0 +1,79 @@
+"""Consumer groups whose positions follow from the source of a datastream to its destination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.expressions import Expression, expression_of
+
+INCLUDE: Final = "headrace-groups"
+EXCLUDE: Final = "headrace-groups-exclude"
+INTERVAL: Final = "headrace-groups-interval"
+"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds"}
+DEFAULT_SECONDS: Final = 5
+LONGEST_SECONDS: Final = 3_600
+LONGEST_EXPRESSION: Final = 4_096
+
+
+@dataclass(frozen=True)
+class FollowingGroups:
+    """Groups that follow: `include` and `exclude` are regular expressions over whole names; exclude wins.
+    Without `include` no group follows. Raises InvalidRequest for an invalid expression."""
+
+    include: str | None = None
+    exclude: str | None = None
+    interval_seconds: int = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        assert self._included is not None or not self.include  # compile now to reject it early
+        assert self._excluded is not None or not self.exclude
+
+    @cached_property
+    def _included(self) -> Expression | None:
+        return expression_of("groups", self.include) if self.include else None
+
+    @cached_property
+    def _excluded(self) -> Expression | None:
+        return expression_of("groups.exclude", self.exclude) if self.exclude else None
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether any group may follow."""
+        return bool(self.include)
+
+    def selects(self, group: str) -> bool:
+        """Return whether a group follows."""
+        is_included = self._included is not None and self._included.matches(group)
+        return is_included and not (self._excluded is not None and self._excluded.matches(group))
+
+
+NO_GROUPS: Final = FollowingGroups()
+
+
+def read_expression(label: str, value: str) -> object:
+    """Check a regular expression over names of groups. Raises InvalidRequest."""
+    if not value:
+        raise InvalidRequest(f"{label} is empty", advice="use .* for every group, or omit the key")
+    bounds.text(label, value, LONGEST_EXPRESSION)
+    return Expression(label, value)
+
+
+def read_interval(label: str, value: str) -> object:
+    """Check an interval in seconds. Raises InvalidRequest."""
+    return bounds.digits(label, value, 1, LONGEST_SECONDS)
+
+
+def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
+    """Return the groups that follow by a datastream's metadata. Raises InvalidRequest."""
+    found: dict[str, Any] = {field: metadata[key] for key, field in FIELDS.items() if key in metadata}
+    if not found:
+        return NO_GROUPS
+    if INTERVAL in metadata:
+        found["interval_seconds"] = int(metadata[INTERVAL])
+    return FollowingGroups(**found)

@@ -1,0 +1,134 @@
+"""Canaries of the datastreams that want one, started and stopped as definitions change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from mirror.bulkheads import Bulkhead
+from mirror.errors import HeadraceError, reason_of
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicNaming, canary_topic
+from monitor.canary.ledger import CanaryFigures
+
+_log = structlog.get_logger(__name__)
+
+
+class CanaryPath(NamedTuple):
+    """Way of a canary: its topic at the source, and the copy at the destination."""
+
+    source: ClusterRef
+    topic: str
+    destination: ClusterRef
+    copy: str
+
+    @classmethod
+    def of(
+        cls, datastream: str, source: ClusterRef, destination: ClusterRef, naming: TopicNaming
+    ) -> CanaryPath:
+        """Return the path of a datastream."""
+        topic = canary_topic(datastream)
+        return cls(source, topic, destination, naming.destination(topic))
+
+
+class Probe(Protocol):
+    """A running canary."""
+
+    @property
+    def problem(self) -> str:
+        """Reason why records cannot be written or read now; empty without one."""
+        ...
+
+    def start(self) -> None:
+        """Start to write and to read. Must not block."""
+        ...
+
+    def stop(self) -> None:
+        """Stop. Must not block."""
+        ...
+
+    def figures(self) -> CanaryFigures:
+        """Return the figures now."""
+        ...
+
+
+class CanaryState(NamedTuple):
+    """A canary as of the last turn. `problem`: as in `Probe`, or why it could not be started."""
+
+    path: CanaryPath
+    figures: CanaryFigures
+    problem: str = ""
+
+
+Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
+"""Returns the paths of READY datastreams with the option `canary`. Raises HeadraceError."""
+
+
+class CanaryWatch:
+    """Runs one probe for each path. Implements `monitor.cycle.Listener`; not thread-safe.
+
+    `open_probe` builds a probe and raises HeadraceError for a cluster that cannot be used. While the
+    definitions cannot be read, the present probes continue. `show` receives the figures of each turn.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        open_probe: Callable[[CanaryPath], Probe],
+        show: Callable[[Mapping[DatastreamName, CanaryFigures]], None],
+    ) -> None:
+        self._paths = paths
+        self._open = open_probe
+        self._show = show
+        self._probes: dict[DatastreamName, tuple[CanaryPath, Probe]] = {}
+        self.states: Mapping[DatastreamName, CanaryState] = {}
+
+    def start(self) -> None:
+        """Start nothing: probes start with the first turn."""
+
+    def stop(self, _deadline_seconds: float) -> None:
+        """Stop all probes. Idempotent."""
+        for name in list(self._probes):
+            self._end(name)
+        self.states = {}
+
+    def judged(self, _findings: object, _movements: object) -> None:
+        """Start and stop probes, and take their figures."""
+        self.look()
+
+    def judging_failed(self, _reason: str, _movements: object) -> None:
+        """Do the same: canaries do not depend on measurements."""
+        self.look()
+
+    def look(self) -> None:
+        """Start and stop probes as definitions require, and take their figures."""
+        try:
+            wanted = self._paths()
+        except HeadraceError as error:
+            _log.warning("cannot read the datastreams with a canary", reason=str(error))
+            wanted = {name: path for name, (path, _) in self._probes.items()}
+        for name, (path, _) in list(self._probes.items()):
+            if wanted.get(name) != path:
+                self._end(name)
+        failed: dict[DatastreamName, CanaryState] = {}
+        for name in sorted(wanted.keys() - self._probes.keys()):
+            path = wanted[name]
+
+            def note(error: Exception, name: DatastreamName = name, path: CanaryPath = path) -> None:
+                failed[name] = CanaryState(path, CanaryFigures(), f"cannot start: {reason_of(error)}")
+
+            with Bulkhead(note):
+                probe = self._open(path)
+                probe.start()
+                self._probes[name] = path, probe
+        running = {
+            name: CanaryState(path, probe.figures(), probe.problem)
+            for name, (path, probe) in self._probes.items()
+        }
+        self.states = failed | running
+        self._show({name: one.figures for name, one in self.states.items()})
+
+    def _end(self, name: DatastreamName) -> None:
+        self._probes.pop(name)[1].stop()

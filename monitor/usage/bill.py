@@ -1,0 +1,129 @@
+"""Attribution of measured sums to datastreams and owners, with transfer cost and shares of quotas. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import OWNER
+from pinot.history.points import UsageSum
+
+GB: Final = 10**9
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices of 10^9 bytes. `per_gb`: for pairs of clusters that are not in `pairs`; None: unknown."""
+
+    per_gb: float | None = None
+    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def cost(self, source: str, destination: str, size_bytes: int) -> float | None:
+        """Return the cost of a transfer; None if its price or its destination is unknown."""
+        price = self.pairs.get((source, destination), self.per_gb) if destination else None
+        return None if price is None else size_bytes / GB * price
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """Usage of one topic by one datastream on one day (UTC), which starts at `day_ms`.
+
+    `datastream`: the group if no present definition selects the topic; `owner` and `destination` are then
+    empty. `bytes`: as fetched from the source, batch headers included. `cost` None: unknown.
+    """
+
+    day_ms: int
+    owner: str
+    datastream: str
+    source: str
+    destination: str
+    topic: str
+    bytes: int
+    records: int
+    batches: int
+    cpu_seconds: float
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerUsage:
+    """Usage of one owner over the whole period. `cost` None: unknown for at least one line.
+
+    `quota_bytes_per_second`: None without a quota. `quota_share`: mean rate as a share of it.
+    """
+
+    owner: str
+    bytes: int
+    records: int
+    batches: int
+    cpu_seconds: float
+    cost: float | None
+    quota_bytes_per_second: int | None
+    quota_share: float | None
+
+
+def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
+    """Return the lines, by day, owner, datastream and topic.
+
+    Datastreams that share tasks are measured together: a topic counts for the oldest that selects it.
+    """
+    by_group: dict[tuple[str, str], list[Datastream]] = {}
+    for one in sorted(datastreams, key=lambda one: (one.created_ms or 0, one.name)):
+        by_group.setdefault((one.group, one.source), []).append(one)
+    lines = []
+    for measured in sums:
+        mine = _selecting(by_group.get((measured.group, measured.cluster), []), measured.topic)
+        owner = mine.metadata.get(OWNER, "") if mine is not None else ""
+        destination = mine.destination if mine is not None else ""
+        lines.append(
+            UsageLine(
+                measured.day_ms,
+                owner,
+                mine.name if mine is not None else measured.group,
+                measured.cluster,
+                destination,
+                measured.topic,
+                measured.bytes,
+                measured.records,
+                measured.batches,
+                measured.cpu_ms / 1_000,
+                prices.cost(measured.cluster, destination, measured.bytes),
+            )
+        )
+    return sorted(lines, key=lambda line: (line.day_ms, line.owner, line.datastream, line.topic))
+
+
+def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
+    """Return the datastream that a topic counts for; the only one of a group also for a topic that it no
+    longer selects."""
+    found = next((one for one in candidates if one.selection.matches(topic)), None)
+    return candidates[0] if found is None and len(candidates) == 1 else found
+
+
+def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
+    """Return the sums of the owners, largest first. `quota_of`: bytes per second of an owner, 0 without a
+    quota; `seconds`: length of the period so far."""
+    found: dict[str, list[UsageLine]] = {}
+    for line in lines:
+        found.setdefault(line.owner, []).append(line)
+    sums = [_owner(owner, mine, quota_of(owner), seconds) for owner, mine in found.items()]
+    return sorted(sums, key=lambda one: (-one.bytes, one.owner))
+
+
+def _owner(owner: str, lines: Sequence[UsageLine], quota: int, seconds: float) -> OwnerUsage:
+    size = sum(one.bytes for one in lines)
+    costs = [one.cost for one in lines]
+    known = [cost for cost in costs if cost is not None]
+    return OwnerUsage(
+        owner,
+        size,
+        sum(one.records for one in lines),
+        sum(one.batches for one in lines),
+        sum(one.cpu_seconds for one in lines),
+        sum(known) if len(known) == len(costs) else None,
+        quota or None,
+        size / (quota * seconds) if quota and seconds > 0 else None,
+    )

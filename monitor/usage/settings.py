@@ -1,0 +1,44 @@
+"""Settings of the prices of transfers."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from mirror.options import Settings
+from monitor.usage.bill import PriceTable
+
+
+class TransferPriceSettings(Settings):
+    """Price of transfers between two clusters."""
+
+    source: str
+    """Alias of the source cluster."""
+    destination: str
+    """Alias of the destination cluster."""
+    per_gb: float = Field(ge=0, le=1_000_000)
+    """Price of 10^9 bytes."""
+
+
+class UsageSettings(Settings):
+    """Prices for the cost in `/v1/usage` and `headrace usage`."""
+
+    currency: str = Field(default="USD", min_length=1, max_length=20)
+    """Name of the currency, for display."""
+    per_gb: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Price of 10^9 transferred bytes between clusters without a price of their own; not set: their cost is
+    unknown."""
+    prices: dict[str, TransferPriceSettings] = Field(default_factory=dict)
+    """Prices between two clusters, by any name."""
+
+    @model_validator(mode="after")
+    def _no_pair_twice(self) -> UsageSettings:
+        pairs = [(one.source, one.destination) for one in self.prices.values()]
+        for source, destination in pairs:
+            if pairs.count((source, destination)) > 1:
+                raise ValueError(f"prices: {source} to {destination} has two prices; remove one")
+        return self
+
+    def table(self) -> PriceTable:
+        """Return the prices by source and destination."""
+        pairs = {(one.source, one.destination): one.per_gb for one in self.prices.values()}
+        return PriceTable(self.per_gb, pairs)

@@ -1,0 +1,127 @@
+"""A continuous audit beside a copy, between two fake clusters."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mirror.jobs.verify_job import VerifyJob
+from mirror.jobs.watch_job import AuditWatch
+from mirror.model.topics import TopicPartition, TopicSelection
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.broker.mirrored import MirroredFakes
+
+JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
+PLACE = TopicPartition("t", 0)
+
+
+class Watched:
+    """A copy with an audit that uses the context of its engine between its steps."""
+
+    def __init__(self, fakes: MirroredFakes) -> None:
+        self.fakes = fakes
+        self.watch = AuditWatch(JOB)
+        self.written = 0
+        fakes.make_topic("t")
+        fakes.start("t")
+
+    def write(self, count: int) -> None:
+        self.fakes.write("t", self.written, count)
+        self.written += count
+
+    def copy(self) -> None:
+        self.fakes.run_to("t", self.written)
+
+    def turn(self) -> int:
+        """Audit once; return the number of equal records."""
+        verdicts = self.fakes.context.run(self.watch.turn(self.fakes.context))
+        return sum(one.comparison.found.counts.equal for one in verdicts)
+
+    def through(self) -> int | None:
+        return self.watch.watermarks.through(0)
+
+
+@pytest.fixture
+def watched(fakes: MirroredFakes) -> Watched:
+    return Watched(fakes)
+
+
+def test_each_turn_compares_what_was_copied_since(watched: Watched) -> None:
+    watched.write(10)
+    watched.copy()
+    assert [watched.turn(), watched.turn()] == [10, 0]
+    first = watched.through()
+    assert first is not None
+    watched.write(5)
+    watched.copy()
+    watched.fakes.clock.advance(60)
+    assert watched.turn() == 5
+    second = watched.through()
+    assert second is not None
+    assert second >= first + 60_000
+
+
+def test_records_in_flight_hold_the_watermark(watched: Watched) -> None:
+    watched.write(10)
+    watched.copy()
+    watched.turn()
+    before = watched.through()
+    watched.write(3)
+    watched.turn()
+    assert watched.through() == before
+    watched.copy()
+    watched.turn()
+    after = watched.through()
+    assert after is not None
+    assert before is not None
+    assert after > before
+
+
+def test_an_open_transaction_holds_the_watermark_until_it_is_decided(watched: Watched) -> None:
+    watched.write(4)
+    watched.copy()
+    watched.turn()
+    before = watched.through()
+    end = watched.fakes.source.write_in_transaction("t", watched.fakes.records(4, 2))
+    watched.fakes.run(2)
+    watched.turn()
+    assert watched.through() == before
+    end(commit=True)
+    watched.fakes.run_until(lambda: watched.fakes.lane("t").checkpoint >= 7, "the transaction is copied")
+    watched.fakes.run_to("t", 7)
+    assert watched.turn() == 2
+    after = watched.through()
+    assert after is not None
+    assert before is not None
+    assert after > before
+
+
+def test_a_loss_at_the_destination_stops_the_watermark(watched: Watched) -> None:
+    for _ in range(4):
+        watched.write(5)
+        watched.copy()
+    watched.turn()
+    assert watched.through() is not None
+    watched.fakes.target.log("t").truncate(12)
+    verdicts = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    assert sum(one.missing for one in verdicts) == 20 - len(watched.fakes.copied("t"))
+    assert watched.through() is None
+
+
+def test_the_watermark_is_never_ahead_while_brokers_and_engine_fail(watched: Watched) -> None:
+    random, fakes = Random(44), watched.fakes
+    for number in range(12):
+        watched.write(random.randint(1, 4))
+        if number % 4 == 3:
+            fakes.restart("t")
+        fakes.run(random.choice([0.1, 0.5, 2.0]))
+        watched.turn()
+        through = watched.through()
+        copied = {one.value for one in fakes.copied("t")}
+        batches = fakes.source.log("t").batches
+        waiting = [one.appended_ms for one in batches if b"%d" % one.last not in copied]
+        assert through is None or all(stamp >= through for stamp in waiting)
+    watched.copy()
+    watched.turn()
+    assert watched.through() is not None
