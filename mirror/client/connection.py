@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
-from mirror.client.request import Request, split_end, unusable_response
+from mirror.client.request import Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
@@ -43,8 +43,6 @@ _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the loop serves other sockets."""
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
-_WITHHELD_SECONDS: Final = 10.0
-"""Time after which an incomplete request, which uses memory of the broker, closes the connection."""
 
 
 class Connection:
@@ -72,19 +70,17 @@ class Connection:
         self.failure: HeadraceError | None = None
         self.on_close: Callable[[HeadraceError], None] | None = None
         self._loop = loop
-        self._transport = transport
+        self.transport = transport
         self._pool = pool
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
-        self._withheld: list[Buffer] = []  # the end of an incomplete request, and what is behind it
-        self._withheld_from = 0.0
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
         self._slab: ReceiveBuffer | None = None
         self._frame = memoryview(b"")
-        self._progress_at = 0.0
+        self.answered_at = 0.0
         self._memory_since: float | None = None
         self._expected = 1
         self._held: list[Request] | None = None
@@ -112,6 +108,7 @@ class Connection:
         if self.failure is not None:
             request.on_failure(self.failure)
             return
+        assert not self.is_incomplete, "a request inside another one"
         self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
         start = request_head(
             request.api,
@@ -121,36 +118,32 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        since = inf if request.withheld_bytes else self._loop.now() + (request.wait_seconds or 0.0)
+        since = inf if request.is_incomplete else self._loop.now() + (request.wait_seconds or 0.0)
         self._pending.append((correlation, since, request))
         was_idle = not self._unsent
-        if self._withheld:
-            assert not request.withheld_bytes, "two incomplete requests on a connection"
-            self._withheld += (start, *request.body)
-        elif request.withheld_bytes:
-            body, self._withheld = split_end(request.body, request.withheld_bytes)
-            self._withheld_from = self._loop.now()
-            self._unsent += (start, *body)
-        else:
-            self._unsent.append(start)
-            self._unsent.extend(request.body)
+        self._unsent.append(start)
+        self._unsent.extend(request.body)
         if was_idle:
-            self._begin_writing()
+            self._write()
+            if self._unsent:
+                self._watch()
 
-    def complete(self, request: Request) -> None:
-        """Send the end of an incomplete request, the only one of the connection."""
-        request.withheld_bytes = 0  # it may be queued behind an authentication
-        if self._withheld and any(sent is request for _, _, sent in self._pending):
-            withheld, self._withheld = self._withheld, []
-            now = self._loop.now()
-            self._put_off(lambda since: now if since == inf else since)
-            self._unsent += withheld
-            self._begin_writing()
-
-    def _begin_writing(self) -> None:
+    def complete(self, request: Request, end: Sequence[Buffer]) -> None:
+        """Send the end of an incomplete request, the last one on this connection."""
+        request.is_incomplete = False
+        if not self.is_incomplete or self._pending[-1][2] is not request:
+            request.body = [*request.body, *end]  # it waits for an authentication
+            return
+        self._pending[-1] = (self._pending[-1][0], self._loop.now(), request)
+        self._unsent.extend(end)
         self._write()
         if self._unsent:
             self._watch()
+
+    @property
+    def is_incomplete(self) -> bool:
+        """True while the end of a request is missing: nothing else may be sent."""
+        return bool(self._pending) and self._pending[-1][1] == inf
 
     async def call(
         self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
@@ -232,16 +225,7 @@ class Connection:
 
     def round_trip(self) -> float:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
-        return self._transport.round_trip() if self.failure is None else 0.0
-
-    def tcp_info(self, size: int) -> bytes:
-        """Return that many bytes of the kernel's `struct tcp_info`; none if it has fewer."""
-        return self._transport.tcp_info(size) if self.failure is None else b""
-
-    @property
-    def answered_at(self) -> float:
-        """Time at which bytes were last received."""
-        return self._progress_at
+        return self.transport.round_trip() if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
         """Return the time since which the broker is late (infinity if it is not late), and a description."""
@@ -257,30 +241,23 @@ class Connection:
         """Close the connection if the oldest request has timed out, or if a response has stalled."""
         if self._slab is not None and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
-        if self._withheld and now > self._withheld_from + _WITHHELD_SECONDS:
-            self.close(TimedOut(f"a request to {self.name} could not be completed in time"))
-        elif self._pending and self._memory_since is None:
+        if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             is_late = now > since + request.timeout_seconds
-            if self._slab is not None and (is_late or now > self._progress_at + _STALLED_SECONDS):
-                self.close(self._stalled())
+            if self._slab is not None and (is_late or now > self.answered_at + _STALLED_SECONDS):
+                got, size = self._filled, len(self._frame)
+                self.close(ResponseStalled(f"{self.name} stalled after {got} of {size} bytes of a response"))
             elif is_late:
                 self.close(TimedOut(f"{self.name} did not respond in time"))
-
-    def _stalled(self) -> ResponseStalled:
-        return ResponseStalled(
-            f"{self.name} sent {self._filled} of the {len(self._frame)} bytes of a response and then stalled"
-        )
 
     def close(self, error: HeadraceError | None = None) -> None:
         """Close the socket and fail all outstanding requests with the error. Idempotent."""
         if self.failure is not None:
             return
         self.failure = error or Unreachable(f"the connection to {self.name} was closed")
-        self._loop.unwatch(self._transport.socket)
-        self._transport.close()
+        self._loop.unwatch(self.transport.socket)
+        self.transport.close()
         self._unsent.clear()
-        self._withheld = []
         if self._slab is not None:
             self._frame = memoryview(b"")
             self._slab.release()
@@ -301,7 +278,7 @@ class Connection:
             if events & READ and self.failure is None:
                 self._read()
         except OSError as error:
-            self.close(self._transport.broken(self.name, error))
+            self.close(self.transport.broken(self.name, error))
         except CorruptData as error:
             self.close(error)
         except Exception as error:  # noqa: BLE001 - the other connections continue
@@ -312,9 +289,9 @@ class Connection:
         unsent = self._unsent
         while unsent:
             try:
-                sent = self._transport.send(list(islice(unsent, MOST_BUFFERS)))
+                sent = self.transport.send(list(islice(unsent, MOST_BUFFERS)))
             except OSError as error:
-                self._loop.call_soon(partial(self.close, self._transport.broken(self.name, error)))
+                self._loop.call_soon(partial(self.close, self.transport.broken(self.name, error)))
                 return
             if not sent:
                 break
@@ -330,23 +307,23 @@ class Connection:
     def _watch(self) -> None:
         events = (0 if self._memory_since is not None else READ) | (WRITE if self._unsent else 0)
         if events:
-            self._loop.watch(self._transport.socket, events, self._on_ready)
+            self._loop.watch(self.transport.socket, events, self._on_ready)
         else:
-            self._loop.unwatch(self._transport.socket)
+            self._loop.unwatch(self.transport.socket)
 
     def _read(self) -> None:
         if not self._take_frames():
             return
         for _ in range(_MOST_READS):
             window = (memoryview(self._scratch) if self._slab is None else self._frame)[self._filled :]
-            received = self._transport.receive_into(window)
+            received = self.transport.receive_into(window)
             if received is None:
                 break
             if received == 0:
                 self.close(Unreachable(f"{self.name} closed the connection"))
                 return
             self._filled += received
-            self._progress_at = self._loop.now()
+            self.answered_at = self._loop.now()
             if not self._take_frames():
                 return
             if received < len(window):
@@ -361,7 +338,7 @@ class Connection:
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
             self._expected = expected
-            self._transport.expect(expected)
+            self.transport.expect(expected)
 
     def _take_frames(self) -> bool:
         """Process complete frames. Return False if reading must pause or has ended."""

@@ -24,6 +24,8 @@ LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
 larger batches do not exist."""
 _AGAIN_AFTER: Final = 0.8
 """Fraction of the session lifetime after which this client authenticates again (KIP-368)."""
+_INCOMPLETE_SECONDS: Final = 0.1
+"""Interval of the checks whether the end of an incomplete request was sent."""
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
@@ -169,6 +171,8 @@ async def _authenticate_again(
     if not connection.is_open:
         return
     connection.hold()
+    while connection.is_incomplete:  # its end follows, or the connection is closed
+        await config.loop.sleep(_INCOMPLETE_SECONDS)
     try:
         await _authenticate(connection, config, access, host)
     except HeadraceError as error:

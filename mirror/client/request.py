@@ -21,8 +21,8 @@ class Request:
     `on_answer` is called with the response body and with the buffer that contains the body; the callback may
     retain the buffer. Exactly one of `on_answer` and `on_failure` is called, once. `wait_seconds`: maximum
     wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
-    does not indicate the broker's health. `most_bytes`: maximum size of the response. `withheld_bytes`: size
-    of the end of the body that is not sent until `Connection.complete`.
+    does not indicate the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the
+    end of the body follows with `Connection.complete`; `size` includes the end.
     """
 
     api: int
@@ -36,7 +36,7 @@ class Request:
     on_failure: OnFailure
     wait_seconds: float | None = None
     most_bytes: int = CONTROL_BYTES
-    withheld_bytes: int = 0
+    is_incomplete: bool = False
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mirror.errors import CorruptData
@@ -17,6 +18,22 @@ from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 _PLAIN: Final = TRANSACTIONAL
 """Attributes of batches that are merged: uncompressed, with create times. Compressed batches would have to
 be decompressed and compressed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMerger:
+    """Limits of the batches of a lane that are sent side by side, and the memory for them."""
+
+    most_bytes: int
+    most_in_flight: int
+    budget: ByteBudget
+
+    def prepare(self, lane: Lane) -> None:
+        """Merge the batches that wait, and move the next batch to our memory."""
+        merge_waiting(lane, self.most_bytes, self.budget)
+        following = next((item for item in lane.queue.unsent if isinstance(item, OutBatch)), None)
+        if following is not None:
+            move(following, self.budget)
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:

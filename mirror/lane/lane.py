@@ -124,12 +124,7 @@ class Lane:
         """Return whether the lane is copying and has no pending intent."""
         return self.state is LaneState.COPYING and self.intent is None
 
-    @property
-    def may_send(self) -> bool:
-        """True if another batch may be in flight."""
-        return self.has_room(MOST_IN_FLIGHT)
-
-    def has_room(self, most: int) -> bool:
+    def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
         """Return whether another batch may be in flight if `most` of an accepted identity may be."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
@@ -293,7 +288,7 @@ class Lane:
     def next_to_send(self, most: int = MOST_IN_FLIGHT) -> OutBatch | None:
         """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged."""
         queue, identity = self.queue, self.ownership.identity
-        if identity is None or not self.has_room(most):
+        if identity is None or not self.may_send(most):
             return None
         while queue.unsent:
             item = queue.unsent[0]

@@ -72,7 +72,7 @@ class EngineContext:
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
         self._stock = BufferStock(settings.fetch_bytes + _FRAME_MARGIN, settings.buffer_bytes)
         self._live_stock = BufferStock(settings.live_fetch_bytes + _FRAME_MARGIN, settings.live_buffer_bytes)
-        self.write_budget = ByteBudget(settings.write_ahead_bytes)
+        self.write_budget = ByteBudget(settings.read_ahead_bytes)
         self._ahead_budget = ByteBudget(settings.read_ahead_bytes)
         self._ahead_stock = BufferStock(settings.ahead_bytes + _FRAME_MARGIN, settings.read_ahead_bytes)
         self._parts: dict[tuple[ClusterRef, bool], ByteBudget] = {}

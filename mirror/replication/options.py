@@ -27,7 +27,6 @@ class CopyingOptions:
     read_connections: int = 64
     write_connections: int = 64
     read_ahead_bytes: int = 64 * _MIB
-    write_ahead_bytes: int = 64 * _MIB
     fetch_wait_ms: int = 500
     gather_ms: int = 0
     merge_small_batches: bool = True

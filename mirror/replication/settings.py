@@ -48,10 +48,8 @@ class CopyingSettings(Settings):
     number, and up to as many for batches side by side, if the window of the broker limits the others. Other
     brokers get three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
-    """Memory in bytes for data that the connections of `read_connections` read ahead. It is used only if
-    there are such connections."""
-    write_ahead_bytes: int = Field(default=_DEFAULTS.write_ahead_bytes, ge=2**20)
-    """Memory in bytes for batches that are sent side by side to distant brokers. It is used only for them."""
+    """Memory in bytes for data that the connections of `read_connections` read ahead, and as much for batches
+    that are sent side by side to distant brokers. It is used only for these."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)

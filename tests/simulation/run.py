@@ -44,7 +44,6 @@ _FAR: Final = {
     "read_connections": 6,
     "read_ahead_bytes": 9_600,
     "write_connections": 18,
-    "write_ahead_bytes": 4_000,
     "lane_buffer_bytes": 2_000,
 }
 """Limits with which small backlogs are read ahead, and written on several connections."""

@@ -44,9 +44,9 @@ def test_no_more_fields_of_a_lane_are_changed_by_several_modules() -> None:
 
 
 def test_the_measure_follows_method_calls() -> None:
-    """The sender assigns no field of the queue itself, but takes batches from it."""
+    """The handler of responses assigns no count of the queue itself, but takes batches from the queue."""
     changed = modules_by_field()["LaneQueue", "in_flight"]
-    assert "mirror/replication/channels/sender.py" in changed
+    assert "mirror/replication/handlers/ack_handler.py" in changed
 
 
 def test_only_the_runner_writes_what_the_lifecycle_decides() -> None:

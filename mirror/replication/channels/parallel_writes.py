@@ -17,9 +17,10 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
 from mirror.client.produce_terms import produce_version, replication_ms
-from mirror.client.request import Request
+from mirror.client.request import Request, split_end
+from mirror.client.transport import Buffer
 from mirror.errors import CorruptData, HeadraceError, TimedOut
-from mirror.lane.batch_merge import merge_waiting, move, next_size
+from mirror.lane.batch_merge import BatchMerger, move, next_size
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
@@ -39,6 +40,9 @@ _MOST_CONNECTIONS: Final = 12
 _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
+_INCOMPLETE_SECONDS: Final = 10.0
+"""Time after which an incomplete request, which uses memory of the broker, is given up."""
+_CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
 """Time without parallel writes after a request could not be completed in time, as the broker may lack memory
 for requests."""
@@ -67,7 +71,7 @@ class _WriteConnection:
 class _Write:
     """A request for one batch."""
 
-    __slots__ = ("lane", "order", "outgoing", "place", "request", "via")
+    __slots__ = ("end", "lane", "order", "outgoing", "place", "request", "via")
 
     def __init__(
         self, lane: Lane, outgoing: OutBatch, order: WriteOrder[_Write], via: _WriteConnection, place: Place
@@ -78,6 +82,7 @@ class _Write:
         self.via = via
         self.place = place
         self.request: Request | None = None
+        self.end: list[Buffer] = []
 
 
 class ParallelWrites:
@@ -93,13 +98,13 @@ class ParallelWrites:
         self._broker = broker
         self._most = most
         self._budget = budget
-        self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
+        self._merger = BatchMerger(min(_MOST_BYTES, budget.limit // 8), _MOST_IN_FLIGHT, budget)
         self._listener = listener
         self._orders: dict[Lane, WriteOrder[_Write]] = {}
         """Unanswered requests by lane. A lane is removed when it has none and little waits."""
         self._open: dict[int, _WriteConnection] = {}
         self._opening: set[int] = set()
-        self._is_bound = self._is_pumping = self._is_closed = False
+        self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
         """Largest window that the broker has offered."""
         self._suspended_until = 0.0
@@ -108,7 +113,7 @@ class ParallelWrites:
         """Find out from a busy connection to the broker whether its window limits it."""
         if self._is_bound:
             return
-        limits = SendLimits.of(connection.tcp_info(INFO_BYTES))
+        limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
         self._window_bytes = max(self._window_bytes, limits.window_bytes)
         self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
@@ -169,7 +174,7 @@ class ParallelWrites:
 
     def _is_worth_it(self, lane: Lane) -> bool:
         """Return whether more waits than another connection carries in a round trip."""
-        return next_size(lane, self._most_bytes) >= self._window_bytes
+        return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
         if not self._is_pumping:
@@ -201,28 +206,21 @@ class ParallelWrites:
 
     def _begin(self, lane: Lane, order: WriteOrder[_Write], share: int) -> bool:
         """Begin the lane's next batch; return whether another one might follow."""
-        if order.is_broken or (order.requests and self._budget.free < self._most_bytes):
+        if order.is_broken or (order.requests and self._budget.free < self._merger.most_bytes):
             return False
-        if not lane.has_room(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
+        if not lane.may_send(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
             return False
         used = len({id(write.via) for write in order.requests})
         via = self._free_connection(order, is_full=used >= share)
         if via is None:
             self._open_more(share - used)
             return False
-        outgoing = self._listener.attempt(lane, self._next_batch)
+        outgoing = self._listener.next_batch(lane, self._merger)
         if outgoing is None:
             return False
         self._send(lane, outgoing, order, via)
         self._complete_next(order)
         return True
-
-    def _next_batch(self, lane: Lane) -> OutBatch | None:
-        merge_waiting(lane, self._most_bytes, self._budget)
-        outgoing = lane.next_to_send(_MOST_IN_FLIGHT)
-        if outgoing is not None:
-            move(outgoing, self._budget)
-        return outgoing
 
     def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
         """Return a connection for the next batch, None if there is none. `is_full`: only one of those that
@@ -249,23 +247,25 @@ class ParallelWrites:
             version, {topic: [(number, outgoing.batch)]}, replication_ms(timeout), transactional_id
         )
         write = _Write(lane, outgoing, order, via, (topic, number))
+        front, write.end = split_end(buffers, _WITHHELD_BYTES)
         flexible = produce.is_flexible(version)
         write.request = Request(
             produce.API,
             version,
             flexible,
             flexible,
-            buffers,
+            front,
             size,
             timeout,
             partial(self._on_answer, write, version),
             partial(self._on_failure, write),
-            withheld_bytes=_WITHHELD_BYTES,
+            is_incomplete=True,
         )
         outgoing.sent_at = via.used_at = self._cluster.loop.now()
         order.begin(write)
         via.writes.append(write)
         via.connection.send(write.request)
+        self._check_later()
 
     def _complete_next(self, order: WriteOrder[_Write]) -> None:
         """Send the end of the first request, unless one is whole; give up if the lane sends no more."""
@@ -279,7 +279,7 @@ class ParallelWrites:
             return
         write = order.complete_next()
         if write is not None and write.request is not None:
-            write.via.connection.complete(write.request)
+            write.via.connection.complete(write.request, write.end)
 
     def _on_answer(self, write: _Write, version: int, body: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, body)
@@ -306,15 +306,31 @@ class ParallelWrites:
         self._complete_next(order)
         self._pump_soon()
 
-    def _on_failure(self, write: _Write, error: HeadraceError) -> None:
+    def _on_failure(self, write: _Write, _error: HeadraceError) -> None:
         if write not in write.order.requests:
             return
-        if isinstance(error, TimedOut) and not write.order.is_whole(write):
-            self._suspend(_SUSPENDED_SECONDS)
         for other in write.order.lose(write):
             other.via.connection.close()
         self._report(write.order.take_lost())
         self._pump_soon()
+
+    def _check_later(self) -> None:
+        if not self._is_checking:
+            self._is_checking = True
+            self._cluster.loop.call_later(_CHECK_SECONDS, self._check_incomplete)
+
+    def _check_incomplete(self) -> None:
+        """Give up requests that could not be completed in time."""
+        self._is_checking = False
+        now = self._cluster.loop.now()
+        for order in list(self._orders.values()):
+            late = next((write for write in order.requests if not order.is_whole(write)), None)
+            if late is not None and now > late.outgoing.sent_at + _INCOMPLETE_SECONDS and not order.is_broken:
+                self._suspended_until = now + _SUSPENDED_SECONDS
+                via = late.via.connection
+                via.close(TimedOut(f"a request to {via.name} could not be completed in time"))
+        if self._orders:
+            self._check_later()
 
     def _cut(self, order: WriteOrder[_Write]) -> list[tuple[_Write, bool]]:
         """Close the connections of all requests, and return these."""
@@ -326,9 +342,6 @@ class ParallelWrites:
     def _report(self, lost: Iterable[tuple[_Write, bool]]) -> None:
         for write, maybe_stored in lost:
             self._listener.on_lost(write.lane, write.outgoing, maybe_stored=maybe_stored)
-
-    def _suspend(self, seconds: float) -> None:
-        self._suspended_until = max(self._suspended_until, self._cluster.loop.now() + seconds)
 
     def _open_more(self, count: int) -> None:
         room = min(self._most - len(self._open), _MOST_OPENING) - len(self._opening)
@@ -344,7 +357,8 @@ class ParallelWrites:
             _log.debug("%s: no further connection: %s", self._cluster.name, error)
             self._drop_closed()
             if not self._open:
-                self._suspend(_OPEN_RETRY_SECONDS)
+                retry_at = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
+                self._suspended_until = max(self._suspended_until, retry_at)
                 for lane in [lane for lane, order in self._orders.items() if not order.requests]:
                     self._return(lane)
             return

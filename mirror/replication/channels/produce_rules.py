@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
+from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.protocol.produce import ProducedPartition
-
-T = TypeVar("T")
 
 
 class ProduceListener(Protocol):
@@ -23,8 +21,8 @@ class ProduceListener(Protocol):
         """Handle a lost connection. `maybe_stored`: the broker may or may not have stored the batch."""
         ...
 
-    def attempt(self, lane: Lane, step: Callable[[Lane], T]) -> T | None:
-        """Return the result of a step of the lane, None if it failed, which concerns only this lane."""
+    def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
+        """Return the lane's next batch, perhaps merged; None if there is none or the lane has failed."""
         ...
 
     def on_writable(self, lane: Lane) -> None:

@@ -173,7 +173,7 @@ class ProduceChannel:
                 if target in targets:
                     again.append(lane)  # a request may name a partition only once
                     continue
-                outgoing = self._sink.listener.attempt(lane, Lane.next_to_send)
+                outgoing = self._sink.listener.next_batch(lane)
                 if outgoing is None:
                     continue
                 chosen.append((lane, outgoing))
@@ -189,7 +189,7 @@ class ProduceChannel:
 
     def _wake_all(self, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
-            if lane.queue.unsent and lane.may_send:
+            if lane.queue.unsent and lane.may_send():
                 self.wake(lane)
 
     def _send(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
+from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, RejectedBatch
@@ -21,7 +21,6 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.wording import counted
 
-T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
@@ -94,9 +93,12 @@ class AckHandler:
             outgoing.outstanding, outgoing.maybe_stored = False, outgoing.maybe_stored or maybe_stored
             self._runner.set_aside(lane, error)
 
-    def attempt(self, lane: Lane, step: Callable[[Lane], T]) -> T | None:
+    def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
         try:
-            return step(lane)
+            if merger is None:
+                return lane.next_to_send()
+            merger.prepare(lane)
+            return lane.next_to_send(merger.most_in_flight)
         except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
             self._runner.set_aside(lane, error)
             return None
@@ -133,7 +135,7 @@ class AckHandler:
             self._resolve(lane, lane.queue.trouble)
         if lane.intent is not None:
             self._runner.settle(lane)
-        if lane.writer is not None and lane.queue.unsent and lane.may_send:
+        if lane.writer is not None and lane.queue.unsent and lane.may_send():
             lane.writer.wake(lane)
         if lane.read.waits:
             self._pacer.resume(lane)

@@ -20,7 +20,8 @@ OPTIONS = {
     "buffer_bytes": 400_000,
     "fetch_bytes": 40_000,
     "write_connections": 24,
-    "write_ahead_bytes": 48_000,
+    "read_connections": 0,
+    "read_ahead_bytes": 48_000,
 }
 
 
@@ -86,6 +87,7 @@ def test_nothing_is_written_side_by_side_if_no_window_limits_it(fakes: MirroredF
     assert connections(fakes) == 1
 
 
+@pytest.mark.deep
 def test_nothing_is_written_side_by_side_to_a_broker_nearby(fakes: MirroredFakes) -> None:
     fakes.network.round_trip = 0.0005
     backlog(fakes)
@@ -126,10 +128,13 @@ def test_at_most_one_whole_request_of_a_partition_is_at_the_broker(fakes: Mirror
 
 ONCE, EXACTLY = Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE
 FAULTS: list[tuple[Fault, Guarantee]] = [
-    (Drop(), ONCE),
-    (Drop(applied=True), ONCE),
     (Drop(applied=True), EXACTLY),
     (Cut(30), ONCE),
+    (Code(45), ONCE),
+]
+LONG_FAULTS: list[tuple[Fault, Guarantee]] = [
+    (Drop(), ONCE),
+    (Drop(applied=True), ONCE),
     (Delay(3.0, applied=True), ONCE),
     (Delay(40.0), EXACTLY),
     (Throttle(700), ONCE),
@@ -137,7 +142,6 @@ FAULTS: list[tuple[Fault, Guarantee]] = [
     (Code(6), EXACTLY),
     (Code(7, applied=True), ONCE),
     (Code(2), ONCE),
-    (Code(45), ONCE),
 ]
 
 
@@ -145,6 +149,18 @@ FAULTS: list[tuple[Fault, Guarantee]] = [
 def test_a_fault_repeats_and_loses_no_record(
     fakes: MirroredFakes, fault: Fault, guarantee: Guarantee
 ) -> None:
+    copy_with(fakes, fault, guarantee)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("fault", "guarantee"), LONG_FAULTS, ids=str)
+def test_a_fault_with_a_wait_repeats_and_loses_no_record(
+    fakes: MirroredFakes, fault: Fault, guarantee: Guarantee
+) -> None:
+    copy_with(fakes, fault, guarantee)
+
+
+def copy_with(fakes: MirroredFakes, fault: Fault, guarantee: Guarantee) -> None:
     backlog(fakes)
     fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
     run_until_parallel(fakes)
@@ -165,6 +181,7 @@ def test_after_a_cut_only_the_whole_request_is_in_doubt(fakes: MirroredFakes) ->
     finish(fakes)
 
 
+@pytest.mark.deep
 def test_one_broken_connection_gives_up_those_behind_it_only(fakes: MirroredFakes) -> None:
     backlog(fakes)
     fakes.start("t")
@@ -203,6 +220,7 @@ def test_a_request_that_cannot_be_completed_frees_the_memory_of_the_broker(fakes
     finish(fakes)
 
 
+@pytest.mark.deep
 def test_memory_comes_back(fakes: MirroredFakes) -> None:
     backlog(fakes, 3)
     fakes.start("t", 3)
@@ -213,6 +231,7 @@ def test_memory_comes_back(fakes: MirroredFakes) -> None:
     assert fakes.context.write_budget.used == 0
 
 
+@pytest.mark.deep
 def test_connections_without_use_are_closed(fakes: MirroredFakes) -> None:
     backlog(fakes)
     fakes.start("t")

@@ -14,7 +14,7 @@ from mirror.replication.options import CopyingOptions
 
 def a_channel() -> ProduceChannel:
     loop = SimpleNamespace(call_soon=lambda _: None)
-    listener = SimpleNamespace(attempt=lambda lane, _step: lane.next_to_send())
+    listener = SimpleNamespace(next_batch=lambda lane: lane.next_to_send())
     sink = SimpleNamespace(cluster=SimpleNamespace(loop=loop), listener=listener)
     return ProduceChannel(cast(Any, sink), 1, "writes", CopyingOptions())
 
@@ -27,7 +27,7 @@ def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) 
         read=SimpleNamespace(is_live=is_live),
         ownership=SimpleNamespace(transactional_id=lambda _key: transactional_id),
         queue=SimpleNamespace(is_ready=False, unsent=[b"batch"]),
-        may_send=True,
+        may_send=lambda: True,
         next_to_send=lambda: SimpleNamespace(batch=b"batch"),
     )
 
