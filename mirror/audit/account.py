@@ -32,6 +32,11 @@ class LedgerAccount:
         offset, precision = self._map.backward(target)
         return offset if precision is Precision.EXACT else None
 
+    def place(self, source: int) -> int | None:
+        """Return the destination offset of the copy of a source record; None if the map has none."""
+        offset, precision = self._map.forward(source)
+        return offset if precision is Precision.EXACT else None
+
     def is_left_out(self, start: int, end: int) -> bool:
         """Return whether every record of [start, end) was skipped on purpose. They may be undecodable."""
         return self._left_out.are_left_out(start, end)

@@ -36,6 +36,10 @@ class CopyAccount(Protocol):
         """Return the source offset of the record at a destination offset; None if the map has none."""
         ...
 
+    def place(self, source: int) -> int | None:
+        """Return the destination offset of the copy of a source record; None if the map has none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class MatchRules:
@@ -159,7 +163,7 @@ class Matcher:
             self.found.counts.equal += 1
             self.found.counts.misplaced += not is_at_place
             self._is_shifted = not is_at_place
-        elif not self._settle_source(here) and not self._settle_target(there):
+        elif not self._settle_source(here, there) and not self._settle_target(there):
             self._pass(here, there, here.offset if self._is_shifted else origin)
 
     def _origin(self, there: Record) -> int | None:
@@ -202,9 +206,16 @@ class Matcher:
             return here[2:] == there[2:]
         return here[1:] == there[1:]
 
-    def _settle_source(self, here: Record) -> bool:
-        """Match the next source record with a waiting one of the destination. Return whether it did."""
+    def _settle_source(self, here: Record, there: Record | None = None) -> bool:
+        """Match the next source record with a waiting one of the destination. Return whether it did.
+
+        `there`: next record of the destination. If the map places the copy after it, a waiting record is an
+        earlier duplicate, as after a takeover with at-least-once.
+        """
         if not self._surplus or not self._rules.compares_content:
+            return False
+        place = self._account.place(here.offset) if self._account is not None else None
+        if place is not None and there is not None and place > there.offset:
             return False
         waiting = self._surplus.take(content_digest(here))
         if waiting is None:
