@@ -45,6 +45,15 @@ class LedgerAccount:
         """Count a batch of `count` records that was skipped on purpose as a whole."""
         self._tally.note(source, count)
 
+    def is_missing(self, source: int) -> bool:
+        """Return whether the record was not copied, and was not skipped on purpose."""
+        return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
+
+    def note_arrived(self, source: int) -> None:
+        """Count a record as copied that was counted as not copied. After the destination has lost records, the
+        ledger may state a larger gap than there is."""
+        self._tally.note(source, -1)
+
     def uncopied(self) -> Uncopied:
         """Return the numbers of records that were not copied."""
         return self._tally.judge()

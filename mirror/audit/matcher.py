@@ -214,9 +214,10 @@ class Matcher:
         """
         if not self._surplus or not self._rules.compares_content:
             return False
-        place = self._account.place(here.offset) if self._account is not None else None
-        if place is not None and there is not None and place > there.offset:
-            return False
+        if there is not None and self._account is not None and not self._is_shifted:
+            place = self._account.place(here.offset)
+            if place is not None and place > there.offset:
+                return False
         waiting = self._surplus.take(content_digest(here))
         if waiting is None:
             return False
@@ -348,6 +349,19 @@ class Surplus:
         digest = content_digest(here)
         if digest in self._wanted:
             self._origins.setdefault(digest, here.offset)
+
+    def take(self, here: Record) -> bool:
+        """Match a source record that was not copied according to the ledger. Return whether it arrived."""
+        digest = content_digest(here)
+        if digest not in self._wanted:
+            return False
+        waiting = next((waiting for waiting in self._waiting if waiting.digest == digest), None)
+        if waiting is None:
+            return False
+        self._waiting.remove(waiting)
+        self._found.counts.equal += 1
+        self._found.counts.misplaced += 1
+        return True
 
     def judge(self) -> PartitionFindings:
         """Return the findings: a record that the source has is duplicated, any other one foreign."""
