@@ -24,6 +24,7 @@ FAULTS: Final = listed_faults()
 ROOMS: Final = {
     "admission",
     "checkpoints",
+    "distant-writes",
     "fetch-handler",
     "growth-rates",
     "lane-lifecycle",

@@ -109,11 +109,13 @@ def test_the_end_of_a_request_may_follow_while_others_wait_for_an_authentication
     peer.connection.send(first)
     peer.connection.hold()
     peer.connection.send(second)
-    peer.connection.complete(first, [BODY[-64:]])
-    assert peer.received().endswith(BODY)
-    peer.connection.release()
-    assert peer.connection.is_incomplete
+    peer.connection.complete(second, [BODY[-64:]])
     assert peer.received().endswith(BODY[:-64])
+    peer.connection.complete(first, [BODY[-64:]])
+    assert peer.received() == BODY[-64:]
+    peer.connection.release()
+    assert not peer.connection.is_incomplete
+    assert peer.received().endswith(BODY)
 
 
 def test_an_incomplete_request_fails_with_its_connection(peer: Peer) -> None:
