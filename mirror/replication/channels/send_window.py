@@ -12,24 +12,30 @@ from typing import Final, NamedTuple
 _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
 """Time in which a kernel that sizes the window itself has opened it."""
-_SHARE: Final = 0.5
-"""Share of the time with data to send during which a full window limits the connection."""
-_SEND_AT: Final = 168
-"""Place of `tcpi_busy_time` and `tcpi_rwnd_limited`, in microseconds, in `struct tcp_info` of Linux."""
+_BUSY: Final = 0.5
+"""Least share of the time with data to send; the rate of other connections says nothing about the window."""
+_FULL: Final = 0.6
+"""Share of the window that a limited connection carries per round trip. The kernel's own measure,
+`tcpi_rwnd_limited`, is too low: it leaves out the time in which it joins segments before it sends them. A
+window that the kernel sizes is at least twice what the network carries."""
+_ACKED_AT: Final = 120
+"""Place of `tcpi_bytes_acked` in `struct tcp_info` of Linux."""
+_BUSY_AT: Final = 168
+"""Place of `tcpi_busy_time`, in microseconds."""
 _WINDOW_AT: Final = 228
 """Place of `tcpi_snd_wnd`, in bytes (since Linux 5.4)."""
-_TIMES: Final = struct.Struct("=QQ")
-_BYTES: Final = struct.Struct("=I")
-INFO_BYTES: Final = _WINDOW_AT + _BYTES.size
+_LONG: Final = struct.Struct("=Q")
+_INT: Final = struct.Struct("=I")
+INFO_BYTES: Final = _WINDOW_AT + _INT.size
 """Size of the part of that structure which is read here."""
 
 
 class SendLimits(NamedTuple):
-    """Seconds with data to send since the start of a connection, seconds thereof with a full window of the
-    receiver, and the size of the window. All 0 if unknown."""
+    """Seconds with data to send since the start of a connection, bytes that the receiver has acknowledged
+    since then, and the size of its window in bytes. All 0 if unknown."""
 
     busy: float = 0.0
-    window_limited: float = 0.0
+    acked_bytes: int = 0
     window_bytes: int = 0
 
     @classmethod
@@ -37,24 +43,28 @@ class SendLimits(NamedTuple):
         """Return the figures in the first `INFO_BYTES` of `struct tcp_info`; unknown ones if it is empty."""
         if not tcp_info:
             return cls()
-        busy, limited = _TIMES.unpack_from(tcp_info, _SEND_AT)
-        return cls(busy / 1e6, limited / 1e6, _BYTES.unpack_from(tcp_info, _WINDOW_AT)[0])
+        (busy,) = _LONG.unpack_from(tcp_info, _BUSY_AT)
+        (acked,) = _LONG.unpack_from(tcp_info, _ACKED_AT)
+        return cls(busy / 1e6, acked, _INT.unpack_from(tcp_info, _WINDOW_AT)[0])
 
 
 class SendWindow:
     """Measurements of one connection."""
 
-    __slots__ = ("_before", "_since")
+    __slots__ = ("_before", "_since", "_window_bytes")
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._before = SendLimits()
+        self._window_bytes = 0
+        """Largest window since then; a broker that is slow for a moment offers less."""
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
         """Note the kernel's figures, and return whether the window limited the connection most recently.
 
         `now` and `round_trip` in seconds.
         """
+        window = self._window_bytes = max(self._window_bytes, limits.window_bytes)
         if self._since is None:
             self._since, self._before = now, limits
             return False
@@ -62,6 +72,8 @@ class SendWindow:
         if seconds < max(_MEASURE_SECONDS, _MEASURE_ROUND_TRIPS * round_trip):
             return False
         busy = limits.busy - self._before.busy
-        limited = limits.window_limited - self._before.window_limited
-        self._since, self._before = now, limits
-        return busy >= _SHARE * seconds and limited >= _SHARE * busy
+        acked = limits.acked_bytes - self._before.acked_bytes
+        self._since, self._before, self._window_bytes = now, limits, limits.window_bytes
+        if not window or busy < _BUSY * seconds:
+            return False
+        return acked * round_trip >= _FULL * window * busy

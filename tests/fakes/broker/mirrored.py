@@ -52,7 +52,7 @@ class MirroredFakes:
     ) -> None:
         self.clock = ManualClock()
         self.network = Network()
-        self.network.busy_seconds = self.clock.monotonic
+        self.network.now = self.clock.monotonic
         level, network = transaction_level, self.network
         self.source = FakeCluster(
             "a", brokers, self.clock, transaction_level=level, racks=racks, network=network

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import cast
 
 import pytest
@@ -77,6 +78,21 @@ def test_a_partition_is_written_on_several_connections(fakes: MirroredFakes, gua
     fakes.start("t", 2, policy=CopyPolicy(guarantee=guarantee))
     finish(fakes, 2)
     assert connections(fakes) > 4
+
+
+def test_with_default_settings_a_partition_outgrows_the_window_of_a_connection() -> None:
+    """A connection carries at most the window of a broker with default buffers in each round trip."""
+    with closing(MirroredFakes(1)) as fakes:
+        fakes.network.round_trip, fakes.network.window_bytes = ROUND_TRIP, 125_000
+        fakes.network.room, fakes.network.later = 10_000_000, fakes.target.later
+        fakes.make_topic("t", replication=1)
+        key = b"k" * 250_000
+        for number in range(80):
+            fakes.source.write("t", [(fakes.clock.now_ms(), key, b"%d" % number, [])])
+        fakes.start("t")
+        fakes.run_to("t", 80)
+        fakes.check_contents("t")
+        assert connections(fakes) > 4
 
 
 def test_nothing_is_written_side_by_side_if_no_window_limits_it(fakes: MirroredFakes) -> None:
