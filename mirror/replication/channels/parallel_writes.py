@@ -140,10 +140,11 @@ class ParallelWrites:
             if lane.queue.in_flight:
                 return True  # the answers to these wake the lane
             self._orders[lane] = WriteOrder()
-        if self._budget.free >= self._budget.limit // 2:
-            for item in lane.queue.unsent:  # a batch that waits would keep the whole response in memory
-                if isinstance(item, OutBatch):
-                    move(item, self._budget)
+        for item in lane.queue.unsent:  # a batch that waits would keep the whole response in memory
+            if self._budget.free < self._budget.limit // 2:
+                break
+            if isinstance(item, OutBatch):
+                move(item, self._budget)
         self._pump_soon()
         return True
 

@@ -119,6 +119,21 @@ def test_what_waits_is_merged(fakes: MirroredFakes) -> None:
     assert len(produced(fakes)) < RECORDS / IN_BATCH / 2
 
 
+def test_batches_that_wait_leave_memory_for_those_that_are_sent(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    budget = fakes.context.write_budget
+    budget.limit = 12_000  # less than what waits
+    fakes.start("t")
+    run_until_parallel(fakes)
+    most = 0
+    while fakes.lane("t").queue.unsent:
+        assert budget.used <= budget.limit
+        most = max(most, fakes.lane("t").queue.in_flight)
+        fakes.run(0.1)
+    assert most > 4
+    finish(fakes)
+
+
 def test_compressed_batches_stay_as_they_are(fakes: MirroredFakes) -> None:
     backlog(fakes, codec=1)
     fakes.start("t")
