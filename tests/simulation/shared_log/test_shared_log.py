@@ -1,6 +1,6 @@
 """Histories of instances that share a log, under seeded faults, checked for linearizability.
 
-Each day runs other seeds of the first 10,000, so that 50 days cover all; a failure names its seed.
+Each day runs other seeds of the first 10,000, so that 250 days cover all; a failure names its seed.
 `SIMULATION_SEED=n` repeats one seed; the deep tests run all.
 """
 
@@ -18,7 +18,7 @@ from tests.models.linearizability import Checker, RecordedCall
 from tests.simulation.shared_log.world import EMPTY, World, model_step
 
 _ALL: Final = 10_000
-_A_DAY: Final = 200
+_A_DAY: Final = 40
 _PARTS: Final = 20
 _SECONDS_A_DAY: Final = 86_400
 CREATE = (NewNode("/a", b"1"),)
