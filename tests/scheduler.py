@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
-from _pytest.nodeid import coerce_node_id
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -74,20 +73,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Within these, the random order is kept.
     """
-    _name_operations(items)
     _require_distinct(items)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)
     items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
-
-
-def _name_operations(items: Sequence[pytest.Item]) -> None:
-    """Add the operation to the identifiers of schemathesis' tests, which pytest 9.2 drops."""
-    for item in items:
-        label = getattr(item, "operation_label", None)
-        if label is not None and label not in item.nodeid:
-            item._id = coerce_node_id(f"{item.nodeid}[{label}]")
 
 
 def _require_distinct(items: Sequence[pytest.Item]) -> None:
