@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, requires
 from pathlib import Path
 from textwrap import dedent
@@ -22,7 +21,7 @@ from api.app import described_app
 from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
 from headrace_dev.reference.of_settings import settings_reference
-from scripts.architecture import size_of, tree_of, twins
+from scripts.architecture import nodes_of, size_of, tree_of, twins
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
@@ -132,12 +131,6 @@ def every_module_of(wing):
     package = importlib.import_module(wing)
     return [wing, *(one.name for one in pkgutil.walk_packages(package.__path__, wing + "."))]
 """
-
-
-@cache
-def nodes_of(file: Path) -> list[ast.AST]:
-    """Return the nodes of a file; walking the trees of all files takes a second."""
-    return list(ast.walk(tree_of(file)))
 
 
 def name_of(file: Path) -> str:
@@ -318,7 +311,7 @@ def broad_handlers() -> Iterator[tuple[str, str]]:
     """Yield place and source line of every clause that catches all exceptions."""
     for file in FILES:
         lines = file.read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]

@@ -100,7 +100,9 @@ def test_a_rule_that_is_wrong_is_found(tmp_path: Path) -> None:
     (tmp_path / "headrace.rules.yaml").write_text(broken, encoding="utf-8")
     leaders = [case for case in SHOWN if "leader" in case["name"]]
     assert leaders
-    (tmp_path / "headrace.tests.yaml").write_text(yaml.safe_dump({**_SHOWN, "tests": leaders}), encoding="utf-8")
+    (tmp_path / "headrace.tests.yaml").write_text(
+        yaml.safe_dump({**_SHOWN, "tests": leaders}), encoding="utf-8"
+    )
     if promtool.promtool():
         assert promtool.run("test", "rules", str(tmp_path / "headrace.tests.yaml")).returncode == 1
     with pytest.raises(ValueError, match="invalid promql"):
