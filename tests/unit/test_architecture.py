@@ -17,10 +17,7 @@ from typing import Final
 
 import pytest
 
-from api.app import described_app
-from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
-from headrace_dev.reference.of_settings import settings_reference
 from scripts.architecture import nodes_of, size_of, tree_of, twins
 from tests.patience import PATIENCE_SECONDS
 
@@ -401,16 +398,6 @@ def test_public_functions_and_classes_are_documented() -> None:
         and not ast.get_docstring(node)
     ]
     assert bare == []
-
-
-def test_the_configuration_page_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert page == settings_reference(), "run headrace-dev reference configuration > docs/configuration.md"
-
-
-def test_the_page_of_the_rest_interface_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs/rest.md").read_text(encoding="utf-8")
-    assert page == rest_reference(described_app().openapi()), "run headrace-dev reference rest > docs/rest.md"
 
 
 def test_every_entry_point_leads_somewhere() -> None:

@@ -1,29 +1,21 @@
-"""Test docs/metrics.md, and the names, types and labels of all metrics."""
+"""Test the names, types and labels of all metrics."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 import pytest
 from promql_parser import parse
 
-from headrace_dev.reference.of_metrics import DescribedMetric, described, metrics_reference
+from headrace_dev.reference.of_metrics import DescribedMetric, described
 from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER
 from tests import promtool
 from tests.fakes.site import Site
 from tests.metric_names import complaints
 
-PAGE: Final = Path(__file__).parents[3] / "docs/metrics.md"
 EVERY: Final = [one for metrics in described().values() for one in metrics]
 IDS: Final = [one.name for one in EVERY]
-
-
-def test_the_page_is_what_the_code_exports() -> None:
-    assert PAGE.read_text(encoding="utf-8").rstrip("\n") == metrics_reference().rstrip("\n"), (
-        "headrace-dev reference metrics > docs/metrics.md"
-    )
 
 
 def test_no_name_is_given_twice() -> None:
