@@ -189,7 +189,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait, as long as the copy grows, for more records of it. Return whether there are any."""
+        """Wait for more records of the copy as long as it grows. Return whether there are any."""
         assert self._look is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS
