@@ -44,6 +44,7 @@ from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
+from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -114,6 +115,7 @@ class BuiltInstance:
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
     synchroniser: GroupSynchroniser
+    topic_watch: TopicWatchThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -176,7 +178,8 @@ def build_instance(
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
     synchroniser = build_synchroniser(settings, services, health)
-    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
+    topic_watch = build_topic_watch(services)
+    return BuiltInstance(instance, services, event_topic, foresight, synchroniser, topic_watch)
 
 
 def _shared_state(
@@ -286,6 +289,7 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
+    topics = partial(_topics_of, world_views.questions())
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
@@ -317,13 +321,21 @@ def _services(
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
-        topics=partial(_topics_of, world_views.questions()),
+        topics=topics,
+        retirements=build_retirements(
+            settings, session, topics, cluster_questions.followed_groups, partial(_announce, control)
+        ),
         is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
+
+
+def _announce(control: ControlStores, events: tuple[PlacementEvent, ...]) -> None:
+    control.events.append(events)
+    control.publish(events)
 
 
 def _process_reporter(clock: Clock) -> ProcessReporter:
