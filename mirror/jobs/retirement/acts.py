@@ -38,7 +38,7 @@ async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
     if found.error:
         doing = f"reading the ACLs of topic {topic}"
         raise cluster.error(found.error, doing, "Describe on the cluster", found.message)
-    return WriteDenial.FOUND if found.count else WriteDenial.WANTED
+    return WriteDenial.FOUND if found.matches else WriteDenial.WANTED
 
 
 async def deny_writes(cluster: Cluster, topic: str) -> None:

@@ -31,7 +31,7 @@ class AclOutcome(NamedTuple):
 
     error: int
     message: str
-    count: int = 0
+    matches: int = 0
 
 
 def find_denial(topic: str) -> Call[AclOutcome]:
