@@ -91,6 +91,7 @@ from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
+from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
 from mirror.ports import Clock
@@ -177,9 +178,8 @@ def build_instance(
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
-    synchroniser = build_synchroniser(settings, services, health)
-    topic_watch = build_topic_watch(services)
-    return BuiltInstance(instance, services, event_topic, foresight, synchroniser, topic_watch)
+    threads = (foresight, build_synchroniser(settings, services, health), build_topic_watch(services))
+    return BuiltInstance(instance, services, event_topic, *threads)
 
 
 def _shared_state(
@@ -289,7 +289,6 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
-    topics = partial(_topics_of, world_views.questions())
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
@@ -321,10 +320,8 @@ def _services(
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
-        topics=topics,
-        retirements=build_retirements(
-            settings, session, topics, cluster_questions.followed_groups, partial(_announce, control)
-        ),
+        topics=partial(_topics_of, world_views.questions()),
+        retirements=_retirements(settings, session, world_views, cluster_questions, control),
         is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
@@ -333,9 +330,19 @@ def _services(
     )
 
 
-def _announce(control: ControlStores, events: tuple[PlacementEvent, ...]) -> None:
-    control.events.append(events)
-    control.publish(events)
+def _retirements(
+    settings: HeadraceSettings,
+    session: CoordinationClient,
+    world_views: WorldViews,
+    questions: ClusterQuestions,
+    control: ControlStores,
+) -> TopicRetirements:
+    def announce(events: tuple[PlacementEvent, ...]) -> None:
+        control.events.append(events)
+        control.publish(events)
+
+    topics = partial(_topics_of, world_views.questions())
+    return build_retirements(settings, session, topics, questions.followed_groups, announce)
 
 
 def _process_reporter(clock: Clock) -> ProcessReporter:
