@@ -70,7 +70,10 @@ class TopicUseStore:
             found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
             data, *further = znodes.encode_chunks({topic: list(one) for topic, one in found.items()})
             if further:
-                raise InvalidRequest(f"the sightings of {len(found)} topics do not fit into a node")
+                raise InvalidRequest(
+                    f"the sightings of topics do not fit into node {path}",
+                    advice="delete topics, or spread them over several clusters",
+                )
             try:
                 if node is None:
                     self._nodes.create(path, data)
