@@ -31,7 +31,7 @@ from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
-from mirror.coordination.retirement.topic_use import UnusedRules
+from mirror.coordination.retirement.topic_use import ClusterLook, UnusedRules
 from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
@@ -123,7 +123,7 @@ class Site:
         self.load_history: Callable[[LoadHistoryQuery], LoadHours] = no_history
         self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
         self.usage: Callable[[TimeRange], UsageReport] = no_usage
-        self.ask_cluster: Callable[[ClusterRef, Any], Any] = no_cluster
+        self.ask_cluster: Callable[[ClusterRef, Any], Any] = lambda *_: ClusterLook("id", {})
         """Runs questions of retirements on a cluster."""
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()

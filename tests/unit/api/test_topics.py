@@ -9,7 +9,7 @@ from httpx import Client
 
 from mirror.coordination.retirement.retirement import Retirement, RetirementPhase, WriteDenial
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from tests.fakes.site import Site
+from tests.fakes.site import Site, no_cluster
 from tests.unit.api.guarded import Guarded
 
 BODY = {"cluster": "source", "topic": "t"}
@@ -37,6 +37,7 @@ def a_retirement(**more: Any) -> Retirement:
 
 
 def test_a_cluster_that_does_not_respond_is_an_error(site: Site, client: Client) -> None:
+    site.ask_cluster = no_cluster
     assert client.get("/v1/topics", params={"cluster": "source"}).status_code == 503
     assert client.post("/v1/retirements", json=BODY).status_code == 503
     assert client.get("/v1/retirements").json() == []

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.errors import EXIT_USAGE
-from tests.fakes.site import Site
+from tests.fakes.site import Site, no_cluster
 from tests.unit.api.test_topics import a_retirement
 from tests.unit.headrace.conftest import Headrace
 
@@ -28,6 +28,7 @@ def test_retirements_are_shown_continued_and_restored(site: Site, headrace: Head
 
 
 def test_a_cluster_that_does_not_respond_is_reported(site: Site, headrace: Headrace) -> None:
+    site.ask_cluster = no_cluster
     for command in (("unused", "--cluster", "source"), ("retire", *TOPIC)):
         shown = headrace("topics", *command)
         assert shown.code not in (0, EXIT_USAGE)
