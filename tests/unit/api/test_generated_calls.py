@@ -23,6 +23,7 @@ from pinot.history.points import LatencyHistory, step_for
 from tests.builders import a_key, a_progress
 from tests.fakes.site import Site
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.api.test_topics import a_retirement
 
 CALLS: Final = 20
 """Generated calls per operation, in addition to calls that cover each parameter and field."""
@@ -108,6 +109,7 @@ def test_the_example_of_an_operation_is_accepted(method: str, path: str, operati
         a_key("orders.created-0"): a_progress((OffsetClass.MIRRORED, 1_000), target_topic="orders.created")
     }
     site.source.committed["billing", TopicPartition("orders.created", 0)] = 500
+    site.services.retirements.store.begin(a_retirement(topic="orders.created"))
     if path in BEFORE:
         before = DOCUMENT["paths"].get(BEFORE[path], {}).get("post", {})
         body = before.get("requestBody", {})
