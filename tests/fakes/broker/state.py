@@ -49,6 +49,12 @@ class ClusterState:
         self.groups: dict[str, dict[Place, int]] = {}
         self.group_states: dict[str, tuple[str, str]] = {}
         """Types and states of groups other than classic groups without members."""
+        self.group_members: dict[str, set[str]] = {}
+        """Topics that the members of a group read; missing during a rebalance."""
+        self.protocol_type = "consumer"
+        """Protocol type of classic groups."""
+        self.denied: set[str] | None = None
+        """Topics to which nobody may write; None without an authorizer."""
         self.faults = Faults()
         self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
         self.needs_coordinator_lookup = True

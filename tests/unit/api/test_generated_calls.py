@@ -24,6 +24,7 @@ from tests.builders import a_key, a_progress
 from tests.examples import examples
 from tests.fakes.site import Site, openapi_document
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.api.test_topics import a_retirement
 
 CALLS: Final = examples(20)
 """Generated calls per operation, in addition to calls that cover each parameter and field."""
@@ -120,6 +121,7 @@ def check_example(method: str, path: str, operation: dict[str, Any]) -> None:
         a_key("orders.created-0"): a_progress((OffsetClass.MIRRORED, 1_000), target_topic="orders.created")
     }
     site.source.committed["billing", TopicPartition("orders.created", 0)] = 500
+    site.services.retirements.store.begin(a_retirement(topic="orders.created"))
     if path in BEFORE:
         before = openapi_document()["paths"].get(BEFORE[path], {}).get("post", {})
         body = before.get("requestBody", {})
