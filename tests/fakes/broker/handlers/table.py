@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.fakes.broker.handlers import api_versions
+from tests.fakes.broker.handlers import acls, api_versions
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.groups import list_groups, offset_commit, offset_fetch
 from tests.fakes.broker.handlers.records import (
@@ -44,6 +44,7 @@ _ALL: Final = (
     describe_producers.HANDLER,
     describe_transactions.HANDLER,
     delete_records.HANDLER,
+    *acls.HANDLERS,
 )
 _BASE: Final[Mapping[int, Handler]] = {handler.request.API_KEY: handler for handler in _ALL}
 API_VERSIONS: Final = 18
