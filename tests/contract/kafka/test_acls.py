@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from mirror.protocol.codes import Code
-from mirror.protocol.control.acls import Permission, create_acls, delete_acls, deny_write, list_acls
+from mirror.protocol.control.acls import (
+    ALL_OPERATIONS,
+    Permission,
+    TopicAcl,
+    create_acls,
+    delete_acls,
+    deny_write,
+    list_acls,
+)
 from mirror.protocol.control.call import Call
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
@@ -60,6 +68,8 @@ def test_a_denial_holds_until_it_is_deleted(
     broker.create_topic(topic)
     batch = batches.build([(0, b"k", b"v", ())])
     denials = [deny_write(topic, principal), deny_write(topic, "User:björn")]
+    # Otherwise the first denial excludes everyone, in spite of allow.everyone.if.no.acl.found.
+    everyone = TopicAcl(topic, "User:*", ALL_OPERATIONS, Permission.ALLOW)
 
     def listed() -> set[Any]:
         answer = ask(broker, list_acls(topic), version)
@@ -68,13 +78,13 @@ def test_a_denial_holds_until_it_is_deleted(
 
     assert broker.produce(topic, batch)[0] == 0
     for _ in range(2):
-        assert [one.error for one in ask(broker, create_acls(denials), version)] == [0, 0]
-    wait_until(lambda: listed() == set(denials), "the denials are listed, each once")
+        assert [one.error for one in ask(broker, create_acls([everyone, *denials]), version)] == [0, 0, 0]
+    wait_until(lambda: listed() == {everyone, *denials}, "the denials are listed")
     assert settled(partial(broker.produce, topic, batch), {0})[0] == TOPIC_AUTHORIZATION_FAILED
     allowed = deny_write(topic, principal)._replace(permission=Permission.ALLOW)
     assert [one.removed for one in ask(broker, delete_acls([allowed]), version)] == [0]
     assert [one.removed for one in ask(broker, delete_acls(denials[:1]), version)] == [1]
-    wait_until(lambda: listed() == {denials[1]}, "the other denial remains")
+    wait_until(lambda: listed() == {everyone, denials[1]}, "the other denial remains")
     assert settled(partial(broker.produce, topic, batch), {TOPIC_AUTHORIZATION_FAILED})[0] == 0
     assert [one.removed for one in ask(broker, delete_acls(denials), version)] == [0, 1]
 
