@@ -42,7 +42,8 @@ class Step(StrEnum):
     STOPPED = "STOPPED"
     """The datastreams to the target are stopped."""
     REVERSED = "REVERSED"
-    """Datastreams in the opposite direction run, from the ends of the target."""
+    """The datastreams to the target are deleted. Those in the opposite direction run, from the ends of the
+    target."""
     OPEN = "OPEN"
     """Producers may write at the target. There is no way back but another switch-over."""
 
@@ -244,7 +245,8 @@ def completed(state: PairState, now_ms: int) -> PairState:
         return state
     history = (*state.history, _past(operation, now_ms))[-MOST_HISTORY:]
     if operation.failure:
-        return state.with_(operation=None, history=history)
+        # The opposite datastreams may have stored progress, so their names must not be used again.
+        return state.with_(operation=None, history=history, generation=state.generation + 1)
     return state.with_(
         active=operation.target,
         generation=state.generation + 1,

@@ -74,11 +74,11 @@ class World:
                 self.running.discard(forward)
             case Step.REVERSED:
                 assert forward not in self.running
+                self.known.discard(forward)
                 self.known.add(back)
                 self.running.add(back)
             case Step.OPEN:
                 self.denials[operation.target] -= set(state.fences)
-                self.known.discard(forward)
         if operation.step in tuple(Step)[2:]:
             assert {APP, ADMIN} <= self.denials[operation.origin], "no act without the fence"
         self.effect()
@@ -97,6 +97,7 @@ class World:
             case Step.REVERSED:
                 self.known.discard(back)
                 self.running.discard(back)
+                self.known.add(forward)
         self.effect()
 
     # Book
