@@ -16,10 +16,10 @@ from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopi
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.operation import (
     Denial,
-    Operation,
     PairState,
     PartitionOffsets,
     Step,
+    Switchover,
     has_reached,
     step_after,
 )
@@ -48,7 +48,7 @@ class SwitchoverActs:
 
     # Intents
 
-    def intend(self, state: PairState, operation: Operation) -> Operation:
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
         """Return the operation with everything that the act of its step will do."""
         match operation.step:
             case Step.LAG_OK:
@@ -60,13 +60,13 @@ class SwitchoverActs:
                 return operation.with_(starts=document_of(ends))
         return operation
 
-    def _with_definitions(self, state: PairState, operation: Operation) -> Operation:
+    def _with_definitions(self, state: PairState, operation: Switchover) -> Switchover:
         found = self.datastreams.definitions(state.datastreams.values())
         for definition in found.values():
             require_direction(definition, operation.origin, operation.target)
         return operation.with_(definitions=found)
 
-    def _with_fence(self, operation: Operation) -> Operation:
+    def _with_fence(self, operation: Switchover) -> Switchover:
         """Add the denials that are missing now to those that earlier runs have created."""
         principals = self.settings.principals
         if not principals:
@@ -82,9 +82,9 @@ class SwitchoverActs:
 
     # Acts
 
-    def perform(self, state: PairState, operation: Operation) -> Operation:
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
         """Perform the act of the operation's step."""
-        acts: Mapping[Step, Callable[[PairState, Operation], Operation]] = {
+        acts: Mapping[Step, Callable[[PairState, Switchover], Switchover]] = {
             Step.LAG_OK: self._check_lag,
             Step.FENCED: self._fence,
             Step.FENCE_VERIFIED: self._verify,
@@ -97,7 +97,7 @@ class SwitchoverActs:
         }
         return acts[operation.step](state, operation)
 
-    def undo(self, state: PairState, operation: Operation, step: Step) -> None:
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
         """Undo the act of a step, even if only a part of it was done."""
         match step:
             case Step.FENCED:
@@ -111,13 +111,13 @@ class SwitchoverActs:
                 for name in state.datastreams.values():  # resumes from its checkpoints
                     self.datastreams.create(body_of(operation.definitions[name]))
 
-    def _check_lag(self, state: PairState, operation: Operation) -> Operation:
+    def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():
             self.datastreams.require(name, WaitCondition.RUNNING)
             self.datastreams.require_lag_below(name, self.settings.rpo_seconds)
         return operation
 
-    def _fence(self, _state: PairState, operation: Operation) -> Operation:
+    def _fence(self, _state: PairState, operation: Switchover) -> Switchover:
         if operation.fence:
             origin = self._cluster(operation.origin)
             self.bench.run(deny(origin, operation.fence))
@@ -125,10 +125,10 @@ class SwitchoverActs:
             self.bench.run(require_own_rights(origin, topics))
         return operation
 
-    def _verify(self, _state: PairState, operation: Operation) -> Operation:
+    def _verify(self, _state: PairState, operation: Switchover) -> Switchover:
         return self.bench.run(self._verified(operation))
 
-    async def _verified(self, operation: Operation) -> Operation:
+    async def _verified(self, operation: Switchover) -> Switchover:
         origin = self._cluster(operation.origin)
         places = await self._places(operation, operation.origin)
         ends = await watch_ends(origin, places, self.settings.still_seconds, _SETTLE_SECONDS)
@@ -142,14 +142,14 @@ class SwitchoverActs:
             )
         return operation
 
-    def _drain(self, _state: PairState, operation: Operation) -> Operation:
+    def _drain(self, _state: PairState, operation: Switchover) -> Switchover:
         missing = self.bench.run(self._missing(operation))
         if missing:
             named = first_few([str(one) for one in missing], _NAMES_SHOWN)
             raise TimedOut(f"{counted(len(missing), 'partition')} not copied to the end: {named}")
         return operation
 
-    async def _missing(self, operation: Operation) -> Sequence[object]:
+    async def _missing(self, operation: Switchover) -> Sequence[object]:
         origin, ends = self._cluster(operation.origin), offsets_of(operation.ends)
         firsts = await origin.offsets(dict.fromkeys(ends, EARLIEST))
         spans = {
@@ -165,7 +165,7 @@ class SwitchoverActs:
             return [f"{found[0]}: a transaction is open at offset {stable[worst].offset}", *found[1:]]
         return found
 
-    def _account(self, _state: PairState, operation: Operation) -> Operation:
+    def _account(self, _state: PairState, operation: Switchover) -> Switchover:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
@@ -176,19 +176,19 @@ class SwitchoverActs:
         ]
         return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
 
-    def _move_groups(self, state: PairState, operation: Operation) -> Operation:
+    def _move_groups(self, state: PairState, operation: Switchover) -> Switchover:
         if not self.settings.groups:
             return operation
         mover = GroupMove(self.bench, operation, state.previous, state.datastreams)
         notes = self.bench.run(mover.move(self.settings.groups))
         return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
 
-    def _stop(self, state: PairState, operation: Operation) -> Operation:
+    def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():
             self.datastreams.stop(name)
         return operation
 
-    def _reverse(self, state: PairState, operation: Operation) -> Operation:
+    def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():  # a topic must not be copied in a circle
             self.datastreams.delete(name)
         for configured, name in state.datastreams.items():
@@ -198,7 +198,7 @@ class SwitchoverActs:
             self.datastreams.create(opposite(definition, state.next_names[configured], starts))
         return operation
 
-    def _open(self, state: PairState, operation: Operation) -> Operation:
+    def _open(self, state: PairState, operation: Switchover) -> Switchover:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
         return operation
@@ -208,7 +208,7 @@ class SwitchoverActs:
     def _cluster(self, name: str) -> Cluster:
         return self.bench.cluster(ClusterRef(name))
 
-    async def topics(self, operation: Operation, cluster: str) -> dict[str, int]:
+    async def topics(self, operation: Switchover, cluster: str) -> dict[str, int]:
         """Return the number of partitions of the selected topics at a cluster."""
         jobs = [audit_job(definition) for definition in operation.definitions.values()]
         found = await self._cluster(cluster).all_topics()
@@ -218,14 +218,14 @@ class SwitchoverActs:
             if name not in self.own_topics and any(job.selection.matches(name) for job in jobs)
         }
 
-    async def _places(self, operation: Operation, cluster: str) -> list[TopicPartition]:
+    async def _places(self, operation: Switchover, cluster: str) -> list[TopicPartition]:
         counts = await self.topics(operation, cluster)
         return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
 
-    async def _ends(self, operation: Operation, cluster: str) -> Ends:
+    async def _ends(self, operation: Switchover, cluster: str) -> Ends:
         return await log_ends(self._cluster(cluster), await self._places(operation, cluster))
 
-    async def _lanes(self, operation: Operation) -> dict[TopicPartition, LaneProgress]:
+    async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
         """Return the stored progress of the datastreams. Raises NothingStored, Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
@@ -252,7 +252,7 @@ def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
     }
 
 
-def plan_of(state: PairState, operation: Operation, settings: PairSettings) -> list[dict[str, Any]]:
+def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
     """Return the steps that remain, and what each will do."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     texts = {

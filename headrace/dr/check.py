@@ -11,7 +11,7 @@ from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.jobs.dr.fence import denials_at, refuse_own, require_own_rights
-from mirror.jobs.dr.operation import Operation, PairState
+from mirror.jobs.dr.operation import PairState, Switchover
 from mirror.jobs.groups.follower import listed
 from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef
@@ -62,7 +62,9 @@ class PairCheck:
             definitions = session.acts.datastreams.definitions(self._state.datastreams.values())
         except HeadraceError as error:
             self._problem = error
-        self._plan = Operation(identity="", origin=origin, target=target, begun_ms=0, definitions=definitions)
+        self._plan = Switchover(
+            identity="", origin=origin, target=target, begun_ms=0, definitions=definitions
+        )
 
     def run(self) -> list[CheckItem]:
         """Return the results; an error of a check is its result."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headrace.clusters.audits import audit_job
 from mirror.errors import NotFound, NothingStored, Refused, TimedOut
-from mirror.jobs.dr.operation import Operation
+from mirror.jobs.dr.operation import Switchover
 from mirror.jobs.groups.follower import listed
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import (
@@ -41,7 +41,7 @@ class GroupMove:
     """
 
     bench: EngineContext
-    operation: Operation
+    operation: Switchover
     previous: Mapping[str, str]
     present: Mapping[str, str]
 

@@ -9,6 +9,7 @@ from headrace.dr.session import PairSession
 from mirror.errors import HeadraceError
 from mirror.jobs.dr.operation import PairState
 from mirror.jobs.dr.settings import PairSettings
+from mirror.wording import counted
 
 
 def word_of(state: PairState, settings: PairSettings) -> str:
@@ -46,7 +47,7 @@ def status_of(session: PairSession) -> dict[str, Any]:
             problems.append(f"the lag of datastream {name} is unknown: {error}")
     for row in topics:
         if row["unknown"]:
-            problems.append(f"topic {row['topic']}: the lag of {row['unknown']} partitions is unknown")
+            problems.append(f"topic {row['topic']}: lag unknown for {counted(row['unknown'], 'partition')}")
         if row["seconds"] > settings.rpo_seconds:
             problems.append(
                 f"topic {row['topic']} is {row['seconds']:.1f} s behind, more than {settings.rpo_seconds:g} s"

@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 
 from mirror.errors import HeadraceError, VersionConflict
 from mirror.jobs.dr.operation import (
-    Operation,
     PairState,
     Step,
+    Switchover,
     completed,
     entered,
     failed,
@@ -27,15 +27,15 @@ class Acts(Protocol):
     """The acts of each step. All of them can be repeated, and raise retriable errors if a repetition may
     succeed."""
 
-    def intend(self, state: PairState, operation: Operation) -> Operation:
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
         """Return the operation with everything that the act of its step will do. Changes nothing."""
         ...
 
-    def perform(self, state: PairState, operation: Operation) -> Operation:
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
         """Perform the act of the operation's step; return the operation with its results."""
         ...
 
-    def undo(self, state: PairState, operation: Operation, step: Step) -> None:
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
         """Undo the act of a step, whether it was performed completely, partly or not at all."""
         ...
 
@@ -98,7 +98,7 @@ class Driver:
             self._patiently(partial(self._acts.undo, state, operation, step), is_undo=True)
         return self._save(completed(state, self._clock.now_ms()), is_undo=True)
 
-    def _step(self, state: PairState, operation: Operation) -> PairState:
+    def _step(self, state: PairState, operation: Switchover) -> PairState:
         """Begin the step of the operation, and perform its act until it succeeds. Raises _ActFailed."""
         step = operation.step
         self._note(step)

@@ -51,76 +51,72 @@ class Step(StrEnum):
 _ORDER: Final = tuple(Step)
 
 
-class _Stored(BaseModel):
+class _PairRecord(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Denial(_Stored):
+class Denial(_PairRecord):
     """Denial of Write on a topic that a switch-over has created."""
 
     topic: str
     principal: str
 
 
-class StepBegun(_Stored):
+class StepBegun(_PairRecord):
     """Time at which a step was begun (epoch ms); several times after restarts."""
 
     step: Step
     at_ms: int
 
 
-class Operation(_Stored):
-    """A switch-over in progress.
-
-    `step`: the step whose act may have been done, in part or as a whole. `reached`: the furthest step that
-    was ever begun. `failure`: reason why the switch-over is being undone, empty if it is not. `fence`:
-    denials that it creates at the origin. `ends`: ends of the origin when writes had stopped. `starts`: ends
-    of the target, at which the opposite datastreams start. `definitions`: the datastreams that it stops, by
-    their present names.
-    """
+class _Account(_PairRecord):
+    """Facts about a switch-over. `operator`: who began it. `failure`: reason why it is or was undone, empty
+    if it is not. `notes`: remarks for the operator."""
 
     identity: str
     origin: str
     target: str
     begun_ms: int
     operator: str = ""
+    failure: str = ""
+    steps: tuple[StepBegun, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Switchover(_Account):
+    """A switch-over in progress.
+
+    `step`: the step whose act may have been done, in part or as a whole. `reached`: the furthest step that
+    was ever begun. `fence`: denials that it creates at the origin. `ends`: ends of the origin when writes had
+    stopped. `starts`: ends of the target, at which the opposite datastreams start. `definitions`: the
+    datastreams that it replaces, by their present names.
+    """
+
     step: Step = Step.LAG_OK
     reached: Step = Step.LAG_OK
-    failure: str = ""
     fence: tuple[Denial, ...] = ()
     ends: PartitionOffsets = {}
     starts: PartitionOffsets = {}
     definitions: Mapping[str, Mapping[str, Any]] = {}
-    steps: tuple[StepBegun, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
         """Return whether the point of no return has been passed."""
         return self.reached is Step.OPEN
 
-    def with_(self, **fields: Any) -> Operation:
+    def with_(self, **fields: Any) -> Switchover:
         """Return a copy with these fields."""
         return self.model_copy(update=fields)
 
 
-class PastOperation(_Stored):
-    """An operation that has ended. `failure`: why it was undone, empty if it has exchanged the roles.
-    `closed_ms`: time during which producers were fenced, in milliseconds."""
+class PastSwitchover(_Account):
+    """A switch-over that has ended. `closed_ms`: time during which producers were fenced, in milliseconds."""
 
-    identity: str
-    origin: str
-    target: str
-    operator: str
-    begun_ms: int
     ended_ms: int
-    failure: str = ""
     closed_ms: int = 0
-    steps: tuple[StepBegun, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
-class PairState(_Stored):
+class PairState(_PairRecord):
     """State of a pair. `version`: number of writes. `writer`: identity of the process
     that has written it. `active`: cluster that producers write to.
     `datastreams`: present names by configured name; `previous`: those of the opposite direction before.
@@ -135,8 +131,8 @@ class PairState(_Stored):
     datastreams: Mapping[str, str]
     previous: Mapping[str, str] = {}
     fences: tuple[Denial, ...] = ()
-    operation: Operation | None = None
-    history: tuple[PastOperation, ...] = ()
+    operation: Switchover | None = None
+    history: tuple[PastSwitchover, ...] = ()
 
     def with_(self, **fields: Any) -> PairState:
         """Return a copy with these fields."""
@@ -168,14 +164,14 @@ def read_state(value: bytes) -> PairState:
         raise CorruptData(f"the stored state of a pair is unreadable: {error}") from error
 
 
-def operation_of(state: PairState) -> Operation:
+def operation_of(state: PairState) -> Switchover:
     """Return the operation in progress. Raises IllegalTransition if there is none."""
     if state.operation is None:
         raise IllegalTransition(f"no switch-over of {state.name} is in progress")
     return state.operation
 
 
-def has_reached(operation: Operation, step: Step) -> bool:
+def has_reached(operation: Switchover, step: Step) -> bool:
     """Return whether a step has ever been begun."""
     return _ORDER.index(operation.reached) >= _ORDER.index(step)
 
@@ -195,20 +191,20 @@ def begin(state: PairState, target: str, identity: str, now_ms: int, operator: s
         return state.with_(operation=resumed(present))
     if state.active == target:
         raise IllegalTransition(f"{target} is already the active cluster of {state.name}")
-    operation = Operation(
+    operation = Switchover(
         identity=identity, origin=state.active, target=target, begun_ms=now_ms, operator=operator
     )
     return state.with_(operation=operation)
 
 
-def resumed(operation: Operation) -> Operation:
+def resumed(operation: Switchover) -> Switchover:
     """Return the operation as it continues after a restart: a fence is made and verified again."""
     if operation.failure or operation.is_final or not has_reached(operation, Step.FENCED):
         return operation
     return operation.with_(step=Step.FENCED)
 
 
-def entered(operation: Operation, step: Step, now_ms: int) -> Operation:
+def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
     """Return the operation at the beginning of a step."""
     reached = step if _ORDER.index(step) > _ORDER.index(operation.reached) else operation.reached
     begun = (*operation.steps, StepBegun(step=step, at_ms=now_ms))
@@ -232,7 +228,7 @@ def failed(state: PairState, reason: str) -> PairState:
     return state.with_(operation=operation.with_(failure=operation.failure or reason))
 
 
-def steps_to_undo(operation: Operation) -> tuple[Step, ...]:
+def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
     """Return the steps that have something to undo, the last one first."""
     undoable = (Step.REVERSED, Step.STOPPED, Step.FENCED)
     return tuple(step for step in undoable if has_reached(operation, step))
@@ -258,13 +254,10 @@ def completed(state: PairState, now_ms: int) -> PairState:
     )
 
 
-def _past(operation: Operation, now_ms: int) -> PastOperation:
+def _past(operation: Switchover, now_ms: int) -> PastSwitchover:
     fenced = [begun.at_ms for begun in operation.steps if begun.step is Step.FENCED]
-    return PastOperation(
-        **{
-            key: getattr(operation, key)
-            for key in PastOperation.model_fields.keys() & Operation.model_fields.keys()
-        },
+    return PastSwitchover(
+        **{key: getattr(operation, key) for key in _Account.model_fields},
         ended_ms=now_ms,
         closed_ms=max(now_ms - fenced[0], 0) if fenced else 0,
     )

@@ -20,11 +20,11 @@ class PairSettings(Settings):
     """Alias of the cluster that is written normally."""
     standby: str
     """Alias of the cluster that takes over."""
-    datastreams: tuple[str, ...] = Field(min_length=1)
+    datastreams: list[str] = Field(min_length=1)
     """Names of the datastreams from the primary to the standby, which keep the names of topics."""
     groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
     """Consumer groups that move: a regular expression that must match the whole name; empty for none."""
-    principals: tuple[str, ...] = ()
+    principals: list[str] = Field(default=[])
     """Principals of producers, such as `User:app`, that are denied Write during a switch-over. Without any,
     stop the producers yourself; the switch-over only checks that nothing is written."""
     rpo_seconds: Seconds = 30.0

@@ -14,7 +14,7 @@ from headrace.dr.groups import GroupMove
 from headrace.dr.status import sums_by_topic, word_of
 from mirror.errors import Refused, TimedOut, Unreachable, VersionConflict
 from mirror.jobs.dr.driver import Driver
-from mirror.jobs.dr.operation import Operation, PairState, Step, begin
+from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -22,7 +22,7 @@ from tests.fakes.node_store import FakeZooKeeper
 
 CLUSTERS: Final = {"east": ClusterRef("source"), "west": ClusterRef("destination")}
 FRESH: Final = PairState(name="p/1", active="source", datastreams={"orders": "orders"})
-PAIR: Final = PairSettings(primary="source", standby="destination", datastreams=("orders",))
+PAIR: Final = PairSettings(primary="source", standby="destination", datastreams=["orders"])
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def test_a_state_must_be_stored_at_both_clusters_except_for_an_undo(fakes: Mirro
 class Standstill:
     """Acts of which none can be done, because a cluster is down."""
 
-    def intend(self, state: PairState, operation: Operation) -> Operation:
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
         return operation
 
-    def perform(self, state: PairState, operation: Operation) -> Operation:
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
         raise Unreachable("the standby is down")
 
-    def undo(self, state: PairState, operation: Operation, step: Step) -> None:
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
         raise AssertionError("nothing was done")
 
 
@@ -172,7 +172,7 @@ def copied(fakes: MirroredFakes) -> MirroredFakes:
 
 
 def mover(fakes: MirroredFakes) -> GroupMove:
-    operation = Operation(
+    operation = Switchover(
         identity="", origin="source", target="destination", begun_ms=0, definitions={"orders": DEFINITION}
     )
     return GroupMove(fakes.context, operation, {}, {"orders": "orders"})

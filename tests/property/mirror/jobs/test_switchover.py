@@ -12,9 +12,9 @@ from mirror.errors import HeadraceError, IllegalTransition, Refused, TimedOut, V
 from mirror.jobs.dr.driver import Driver
 from mirror.jobs.dr.operation import (
     Denial,
-    Operation,
     PairState,
     Step,
+    Switchover,
     begin,
     has_reached,
     read_state,
@@ -53,13 +53,13 @@ class World:
 
     # Acts
 
-    def intend(self, state: PairState, operation: Operation) -> Operation:
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
         if operation.step is Step.FENCED:
             new = {APP, ADMIN} - self.denials[operation.origin]
             return operation.with_(fence=tuple(dict.fromkeys([*operation.fence, *sorted(new, key=str)])))
         return operation
 
-    def perform(self, state: PairState, operation: Operation) -> Operation:
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
         self.effect()
         stored = read_state(self.stored).operation
         assert stored is not None
@@ -86,7 +86,7 @@ class World:
             raise errors.pop(0)
         return operation
 
-    def undo(self, state: PairState, operation: Operation, step: Step) -> None:
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
         self.effect()
         forward, back = state.datastreams["orders"], state.next_names["orders"]
         match step:

@@ -13,7 +13,7 @@ from mirror.errors import CorruptData, NewerFormat, NotAuthorized, Refused, Time
 from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopied
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.log import StateCopy
-from mirror.jobs.dr.operation import Denial, Operation, PairState, Step, read_state, write_state
+from mirror.jobs.dr.operation import Denial, PairState, Step, Switchover, read_state, write_state
 from mirror.jobs.dr.stillness import log_ends, stray_batch, watch_ends
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
@@ -139,7 +139,7 @@ def test_the_state_is_stored_at_a_cluster(fakes: MirroredFakes) -> None:
     copy, other = (StateCopy(fakes.context, ClusterRef("destination"), name) for name in ("p", "p/ö"))
     assert run(fakes, copy.read()) is None
     fence = (Denial(topic="t", principal="User:a"),)
-    operation = Operation(
+    operation = Switchover(
         identity="i",
         origin="east",
         target="west",
