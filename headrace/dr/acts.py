@@ -67,7 +67,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the denials that are missing now to those that earlier runs have created."""
+        """Add the missing denials to those of earlier runs."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -98,7 +98,7 @@ class SwitchoverActs:
         return acts[operation.step](state, operation)
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo the act of a step, even if only a part of it was done."""
+        """Undo the act of a step, even if it was performed only in part."""
         match step:
             case Step.FENCED:
                 self.bench.run(allow(self._cluster(operation.origin), operation.fence))
@@ -184,6 +184,8 @@ class SwitchoverActs:
         return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
 
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
+        if has_reached(operation, Step.REVERSED):
+            return operation  # they may be deleted already
         for name in state.datastreams.values():
             self.datastreams.stop(name)
         return operation
@@ -253,7 +255,7 @@ def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the steps that remain, and what each will do."""
+    """Return the remaining steps, with a description of each."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     texts = {
         Step.LAG_OK: f"check that {names} run, and are less than {settings.rpo_seconds:g} s behind",

@@ -9,7 +9,7 @@ from headrace.console.resources import WaitCondition
 from headrace.dr.datastreams import require_direction
 from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError
+from mirror.errors import HeadraceError, NotAuthorized, Refused
 from mirror.jobs.dr.fence import denials_at, refuse_own, require_own_rights
 from mirror.jobs.dr.operation import PairState, Switchover
 from mirror.jobs.groups.follower import listed
@@ -147,8 +147,7 @@ class PairCheck:
         refuse_own(principals, {origin.principal, target.principal})
         for cluster in (origin, target):
             run(denials_at(cluster))
-            rights = run(cluster.ask(cluster_rights()))
-            if rights is not None and AclOperation.ALTER not in rights:
+            if not run(_may_alter(cluster)):
                 yield CheckItem("fence", FAIL, f"{cluster.principal} has no right to Alter {cluster.name}")
         bare = [topic for topic in sorted(self._counts(self._plan.origin)) if not run(_grants(origin, topic))]
         if bare:
@@ -180,6 +179,17 @@ class PairCheck:
                 yield CheckItem("groups", WARN, f"share group {name} does not move")
             elif name in there and there[name].has_members:
                 yield CheckItem("groups", FAIL, f"group {name} has members at {self._plan.target}")
+
+
+async def _may_alter(cluster: Cluster) -> bool:
+    """Return whether we may create ACLs, as far as brokers report it (from Kafka 2.8)."""
+    try:
+        rights = await cluster.ask(cluster_rights())
+    except NotAuthorized:
+        return False
+    except Refused:  # the request is unknown
+        return True
+    return rights is None or AclOperation.ALTER in rights
 
 
 async def _grants(cluster: Cluster, topic: str) -> bool:

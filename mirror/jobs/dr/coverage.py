@@ -50,6 +50,6 @@ def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicParti
 
 
 def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
-    """Return the number of records that were left out by each class."""
+    """Return the number of omitted records by class."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}

@@ -24,8 +24,7 @@ T = TypeVar("T")
 
 
 class Acts(Protocol):
-    """The acts of each step. All of them can be repeated, and raise retriable errors if a repetition may
-    succeed."""
+    """Acts of the steps. All are idempotent, and raise retriable errors if a retry may succeed."""
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
         """Return the operation with everything that the act of its step will do. Changes nothing."""

@@ -38,7 +38,7 @@ class StateCopy:
 
 
 class _StateLog(ProgressLog):
-    """Progress topic of which only records about pairs are kept."""
+    """Progress topic that keeps only records of pairs."""
 
     async def value_of(self, key: bytes) -> bytes | None:
         """Return the latest state under a key. Raises Unreachable, CorruptData, NewerFormat."""

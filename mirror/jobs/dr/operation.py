@@ -1,8 +1,8 @@
 """State of a pair of clusters and of its switch-over, and the decisions about the next act. Pure.
 
-The state is stored before each act, with everything that the act will do. A switch-over that was interrupted
-after the fence begins again with the fence, because a fence says nothing about the time when nobody watched.
-Every act can therefore be repeated, and an undo removes only what the switch-over itself has made.
+The state is stored before each act, with the parameters of the act. A switch-over that was interrupted after
+the fence resumes at the fence, because a fence was verified only for the past. Acts are therefore idempotent,
+and an undo removes only what the switch-over has created.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class PairSettings(Settings):
     """Target for the age of the oldest record that is not at the other cluster. A switch-over begins only
     below it."""
     rto_seconds: Seconds = 60.0
-    """Target for the time during which nobody can write; reports compare it with the actual time."""
+    """Target for the time without writes; the result of a switch-over compares it with the actual time."""
     still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
     """Time without new records after which writes count as stopped."""
 
