@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
@@ -73,7 +73,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
             "DR__PAIR__STANDBY": "west",
             "DR__PAIR__DATASTREAMS": '["over"]',
             "DR__PAIR__PRINCIPALS": '["User:app"]',
-            "DR__PAIR__STILL_SECONDS": "3",
+            "DR__PAIR__STILL_SECONDS": "1",
+            "MIRROR__DESTINATION_CLUSTER": "west",
+            "MIRROR__METRICS_CLUSTER": "west",
         }
         environment = {f"HEADRACE_{key}": value for key, value in settings.items()}
         instance = RunningInstance("one", tmp_path, environment)
@@ -89,7 +91,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @contextmanager
 def writing(cluster: FakeCluster, client_id: str) -> Iterator[Callable[[], list[bytes]]]:
-    """Write until the end of the context; yield a function that returns the values that were acknowledged."""
+    """Write until the end of the context, or until Write is denied.
+
+    Yields a function that returns the values that were acknowledged.
+    """
     producer = Producer({"bootstrap.servers": cluster.address, "client.id": client_id, "linger.ms": 1})
     acknowledged: list[bytes] = []
     stopping = threading.Event()
@@ -102,7 +107,12 @@ def writing(cluster: FakeCluster, client_id: str) -> Iterator[Callable[[], list[
         number = 0
         while not stopping.wait(0.01):
             value = b"%s %d" % (client_id.encode(), number)
-            producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=note)
+            try:
+                producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=note)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+                return
             producer.poll(0)
             number += 1
 
