@@ -152,7 +152,7 @@ def test_a_writer_without_a_fence_is_named_and_everything_is_restored(site: Site
         assert undone["active"] == "east"
         assert not site.east.acls
     wait_until(partial(same, site), "the copy continues")
-    assert site.run("datastream", "get", "over")["status"] == "READY"
+    assert site.instance.rest.get("/v1/datastreams/over")["status"] == "READY"
 
 
 def same(site: Site) -> bool:
