@@ -126,6 +126,7 @@ def writing(cluster: FakeCluster, client_id: str) -> Iterator[Callable[[], list[
         producer.flush(30)
 
 
+@pytest.mark.deep
 def test_producers_are_fenced_and_none_of_their_records_is_lost(site: Site) -> None:
     with writing(site.east, "app") as acknowledged:
         wait_until(lambda: len(acknowledged()) > 50, "records are acknowledged")
