@@ -56,6 +56,8 @@ class SwitchoverActs:
             case Step.FENCED:
                 return self._with_fence(operation)
             case Step.REVERSED if not operation.starts:
+                here = self.bench.run(self._ends(operation, operation.origin))
+                self.bench.run(self._refuse_writes(operation, here))
                 ends = self.bench.run(self._ends(operation, operation.target))
                 return operation.with_(starts=document_of(ends))
         return operation
@@ -134,13 +136,17 @@ class SwitchoverActs:
         ends = await watch_ends(origin, places, self.settings.still_seconds, _SETTLE_SECONDS)
         if not has_reached(operation, Step.STOPPED):
             return operation.with_(ends=document_of(ends))
-        stray = await stray_batch(origin, offsets_of(operation.ends), ends)
+        await self._refuse_writes(operation, ends)
+        return operation
+
+    async def _refuse_writes(self, operation: Switchover, ends: Ends) -> None:
+        """Raise Refused if records were written at the origin since the fence was verified."""
+        stray = await stray_batch(self._cluster(operation.origin), offsets_of(operation.ends), ends)
         if stray is not None:
             raise Refused(
-                f"{stray.sentence} of {operation.origin} after the copy was stopped",
+                f"{stray.sentence} of {operation.origin} after the fence was verified",
                 advice="stop the producer, or add its principal to dr.NAME.principals",
             )
-        return operation
 
     def _drain(self, _state: PairState, operation: Switchover) -> Switchover:
         missing = self.bench.run(self._missing(operation))

@@ -84,7 +84,7 @@ class Driver:
                 return self.undo(state, str(failure.error))
             after = step_after(operation.step)
             if after is None:
-                return self._book.save(completed(state, self._clock.now_ms()), everywhere=True)
+                return self._save(completed(state, self._clock.now_ms()))
             operation = operation_of(state).with_(step=after)
         return self.undo(state, "") if operation is not None else state
 
