@@ -27,6 +27,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
+from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -152,6 +153,8 @@ class Services:
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns partition counts by topic of a cluster; None if it does not respond in time."""
+    retirements: TopicRetirements
+    """Finds unused topics and retires them."""
     is_store_answering: Callable[[], bool]
     """Returns whether the coordination store responded to the last heartbeat, without sending a request."""
     secret: Callable[[], str]

@@ -44,6 +44,7 @@ from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
+from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -90,6 +91,7 @@ from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
+from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
 from mirror.ports import Clock
@@ -114,6 +116,7 @@ class BuiltInstance:
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
     synchroniser: GroupSynchroniser
+    topic_watch: TopicWatchThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -175,8 +178,8 @@ def build_instance(
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
-    synchroniser = build_synchroniser(settings, services, health)
-    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
+    threads = (foresight, build_synchroniser(settings, services, health), build_topic_watch(services))
+    return BuiltInstance(instance, services, event_topic, *threads)
 
 
 def _shared_state(
@@ -318,12 +321,28 @@ def _services(
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=partial(_topics_of, world_views.questions()),
+        retirements=_retirements(settings, session, world_views, cluster_questions, control),
         is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
+
+
+def _retirements(
+    settings: HeadraceSettings,
+    session: CoordinationClient,
+    world_views: WorldViews,
+    questions: ClusterQuestions,
+    control: ControlStores,
+) -> TopicRetirements:
+    def announce(events: tuple[PlacementEvent, ...]) -> None:
+        control.events.append(events)
+        control.publish(events)
+
+    topics = partial(_topics_of, world_views.questions())
+    return build_retirements(settings, session, topics, questions.followed_groups, announce)
 
 
 def _process_reporter(clock: Clock) -> ProcessReporter:

@@ -58,6 +58,9 @@ class MirrorSettings(Settings):
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
     """Topic of placement events, which are changes of the plan and their reasons."""
+    kept_topics: list[str] = Field(default=[])
+    """Topics that are in use although nothing shows it. `*` matches any text, such as `archive-*`. They are
+    never listed as unused and cannot be retired."""
     definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()

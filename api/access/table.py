@@ -71,6 +71,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/diag",
             "/v1/caller",
             "/v1/overview",
+            "/v1/retirements",
+            "/v1/topics",
             "/v1/usage",
         )
     },
@@ -91,6 +93,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_LOST}/restore",
             "/v1/plans/{identity}/apply",
             "/v1/rebalance",
+            "/v1/retirements",
+            "/v1/retirements/restore",
             "/datastream",
             _BROOKLINS,
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.consumer_groups.thread import GroupSynchroniser
     from headrace.foresight.run import ForesightThread
+    from headrace.retirement.thread import TopicWatchThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
     from mirror.instance.health import Health
@@ -147,9 +148,10 @@ def _leaders_threads(
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
-    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser] = [
+    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser | TopicWatchThread] = [
         built.foresight,
         built.synchroniser,
+        built.topic_watch,
     ]
     if settings.monitor.enabled:
         from headrace.own_monitor import OwnMonitor

@@ -10,6 +10,7 @@ from mirror.errors import Refused, TimedOut
 from mirror.jobs.dr.operation import Denial
 from mirror.protocol.codes import TRANSIENT, Code, error_of
 from mirror.protocol.control.acls import (
+    EVERYONE,
     AclOutcome,
     TopicAcl,
     create_acls,
@@ -25,7 +26,6 @@ _AT_ONCE: Final = 500
 """ACLs in one request."""
 _NAMES_SHOWN: Final = 5
 _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
-EVERYONE: Final = "User:*"
 
 
 def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:

@@ -82,11 +82,11 @@ def test_a_denial_holds_until_it_is_deleted(
     wait_until(lambda: listed() == {everyone, *denials}, "the denials are listed")
     assert settled(partial(broker.produce, topic, batch), {0})[0] == TOPIC_AUTHORIZATION_FAILED
     allowed = deny_write(topic, principal)._replace(permission=Permission.ALLOW)
-    assert [one.removed for one in ask(broker, delete_acls([allowed]), version)] == [0]
-    assert [one.removed for one in ask(broker, delete_acls(denials[:1]), version)] == [1]
+    assert [one.matches for one in ask(broker, delete_acls([allowed]), version)] == [0]
+    assert [one.matches for one in ask(broker, delete_acls(denials[:1]), version)] == [1]
     wait_until(lambda: listed() == {everyone, denials[1]}, "the other denial remains")
     assert settled(partial(broker.produce, topic, batch), {TOPIC_AUTHORIZATION_FAILED})[0] == 0
-    assert [one.removed for one in ask(broker, delete_acls(denials), version)] == [0, 1]
+    assert [one.matches for one in ask(broker, delete_acls(denials), version)] == [0, 1]
 
 
 def test_a_broker_without_an_authorizer_refuses(broker: BrokerClient, topic: str) -> None:

@@ -24,13 +24,14 @@ _Resource = DescribeAclsResponse.DescribeAclsResource
 _Deleted = DeleteAclsResponse.DeleteAclsFilterResult
 
 
-def _error(state: ClusterState, asked: HandledRequest) -> int:
-    return asked.error() or (0 if state.has_authorizer else _SECURITY_DISABLED)
+def _error(state: ClusterState, asked: HandledRequest, topic: str | None) -> int:
+    return asked.error(topic) or (0 if state.has_authorizer else _SECURITY_DISABLED)
 
 
 def _create(state: ClusterState, asked: HandledRequest) -> Any:
-    error, results = _error(state, asked), []
+    results = []
     for one in asked.message.creations:
+        error = _error(state, asked, one.resource_name)
         assert (one.resource_type, one.resource_pattern_type) == (_TOPIC, _LITERAL)
         if not error:
             acl = Acl(one.resource_name, one.principal, one.host, one.operation, one.permission_type)
@@ -42,8 +43,8 @@ def _create(state: ClusterState, asked: HandledRequest) -> Any:
 
 
 def _describe(state: ClusterState, asked: HandledRequest) -> Any:
-    error = _error(state, asked)
     wanted = asked.message.resource_name_filter
+    error = _error(state, asked, wanted)
     acls = [] if error else [acl for acl in sorted(state.acls) if wanted in (None, acl.topic)]
     resources = [
         _Resource(
@@ -69,8 +70,9 @@ def _describe(state: ClusterState, asked: HandledRequest) -> Any:
 
 
 def _delete(state: ClusterState, asked: HandledRequest) -> Any:
-    error, results = _error(state, asked), []
+    results = []
     for one in asked.message.filters:
+        error = _error(state, asked, one.resource_name_filter)
         acl = Acl(
             one.resource_name_filter,
             one.principal_filter,
