@@ -11,14 +11,13 @@ from headrace.coordination.client import connected, store_folder, viewed
 from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, VersionConflict
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState, read_state, write_state
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import NodeStore
 from mirror.replication.context import EngineContext
-
-_FOLDER = "dr"
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
     Raises StoreInUse, and the errors of the client.
     """
     if settings.store is StoreKind.EMBEDDED:
-        folder = store_folder(settings) / _FOLDER
+        folder = store_folder(settings) / "dr"
         if reads_only:
             yield session_on_copy(folder)
             return
@@ -65,7 +64,7 @@ class PairBook:
         self._copies = {name: StateCopy(bench, reference, fresh.name) for name, reference in clusters.items()}
         self._fresh = fresh
         self._note = note
-        self._path = f"/{_FOLDER}/{quote(fresh.name, safe='')}"
+        self._path = f"{znodes.DR}/{quote(fresh.name, safe='')}"
         self._writer = uuid4().hex
         self._node_version: int | None = None
 
