@@ -27,6 +27,7 @@ _GROUPS: Final = {
     "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),
     "loads": ("analytics.loads", "Export recorded partition loads to a file."),
     "audit": ("audit", "Compare both ends of a datastream."),
+    "dr": ("dr", "Exchange the roles of a pair of clusters."),
     "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }
 """Command groups: module of their `app`, and help text."""

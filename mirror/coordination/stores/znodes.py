@@ -102,6 +102,8 @@ QUOTAS: Final = "/quotas"
 ACTING: Final = "/monitor"
 IMPORT: Final = "/import"
 TOPIC_USE: Final = "/topic-use"
+DR: Final = "/dr"
+"""States of the pairs of `headrace dr`, by name."""
 RETIREMENTS: Final = "/retirements"
 
 CHUNK_BYTES: Final = LARGEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.fakes.broker.handlers import api_versions
+from tests.fakes.broker.handlers import acls, api_versions
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.groups import describe_groups, list_groups, offset_commit, offset_fetch
 from tests.fakes.broker.handlers.records import (
@@ -18,7 +18,6 @@ from tests.fakes.broker.handlers.records import (
     produce,
 )
 from tests.fakes.broker.handlers.topics import (
-    acls,
     create_partitions,
     create_topics,
     delete_topics,
