@@ -40,8 +40,9 @@ class VerifyJob:
     intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
     destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
-    partitions; if given, other offsets and partitions are not compared. `judges_tail`: without records in
-    flight, compare records of the destination after the copied ones too.
+    partitions; if given, other offsets and partitions are not compared. `resumes`: destination offsets up to
+    which an earlier comparison of a partition has read. `judges_tail`: without records in flight, compare
+    records of the destination after the copied ones too.
     """
 
     source: ClusterRef
@@ -55,6 +56,7 @@ class VerifyJob:
     is_shared: bool = False
     sums: bool = False
     ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
+    resumes: Mapping[TopicPartition, int] = field(default_factory=dict)
     judges_tail: bool = True
 
     def __post_init__(self) -> None:
@@ -275,7 +277,7 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
         start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
-        target_start = max(target_start, offset_map.forward(start).offset)
+        target_start = max(target_start, job.resumes.get(place, offset_map.forward(start).offset))
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)
