@@ -20,6 +20,7 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
 from api.http.slow_calls import ClusterTurns
 from api.services import Services
+from headrace.auditing.thread import AuditThread, build_audit
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
@@ -114,6 +115,7 @@ class BuiltInstance:
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
     synchroniser: GroupSynchroniser
+    audit: AuditThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -171,12 +173,17 @@ def build_instance(
     follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
     running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
+    audit = build_audit(settings, running)
     services = _services(settings, stores, control, world_views, running, memory, session)
-    services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
+    services = _complete(
+        replace(services, audits=audit.audits),
+        access_of_settings(settings.api, rest_address, clock, health),
+        settings,
+    )
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
     synchroniser = build_synchroniser(settings, services, health)
-    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
+    return BuiltInstance(instance, services, event_topic, foresight, synchroniser, audit)
 
 
 def _shared_state(

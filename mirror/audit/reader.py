@@ -67,6 +67,13 @@ class StoredBatch(NamedTuple):
         """True if the broker has replaced the timestamps of the records."""
         return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
 
+    def first_time(self, start: int) -> int:
+        """Return the timestamp of its first record from an offset on, as far as its header has it."""
+        if self.header is None:
+            return self.records(start, self.next)[0].timestamp
+        is_first = self.first >= start and not self.replaces_time
+        return self.header.base_timestamp if is_first else self.header.max_timestamp
+
     def records(self, start: int, end: int, *, keeps_append_time: bool = True) -> list[Record]:
         """Decode the records with offsets in [start, end). Raises CorruptData, PayloadTooLarge."""
         if self.header is None:

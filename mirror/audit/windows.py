@@ -41,6 +41,11 @@ class WindowCounts:
             self.findings.append(finding)
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """All counts."""
+        return tuple(getattr(self, name) for name in COUNTED)
+
+    @property
     def verdict(self) -> Verdict:
         """The most severe verdict."""
         differences = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
