@@ -284,8 +284,8 @@ class TopicAuditAnswer(AnswerModel):
     partitions: int
     """Number of audited partitions."""
     complete_through_ms: int | None
-    """Every record with an earlier timestamp (epoch ms) is at the destination, unless it arrived at the source
-    later than the lateness in the settings; null: unknown, or a record is missing."""
+    """Every record with an earlier timestamp (epoch ms) is at the destination, unless it arrived at the
+    source later than the lateness in the settings; null: unknown, or a record is missing."""
     waiting_offsets: int
     """Number of copied source offsets that are not audited yet."""
     faults: list[AuditFaultAnswer]
@@ -367,6 +367,5 @@ async def audits(
     """Show up to which time every record is at the destination, and the windows with differences."""
     live = await run_in_threadpool(reads.live)
     found, is_complete = await audits_now(services, fleet, live)
-    return AuditsAnswer.of(
-        [one for one in found if datastream in (None, one.datastream)], is_complete=is_complete
-    )
+    wanted = [one for one in found if datastream in (None, one.datastream)]
+    return AuditsAnswer.of(wanted, is_complete=is_complete)

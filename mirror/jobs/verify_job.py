@@ -274,11 +274,25 @@ class _Sides(NamedTuple):
 
 
 async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: StoredCopy) -> _Sides:
+    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
+    committed = job.isolation is Isolation.READ_COMMITTED
+    here = await _range(bench.cluster(job.source), place, committed=committed)
+    there = await _range(bench.cluster(job.destination), copy, committed=committed)
+    return _sides_within(bench, job, place, stored, (here, there))
+
+
+def _sides_within(
+    bench: EngineContext,
+    job: VerifyJob,
+    place: TopicPartition,
+    stored: StoredCopy,
+    logs: tuple[tuple[int, int], tuple[int, int]],
+) -> _Sides:
+    """Return the ranges to compare. `logs`: start and end of the logs of both sides."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
-    start, end = await _range(source, place, committed=committed)
-    target_start, target_end = await _range(target, copy, committed=committed)
+    (start, end), (target_start, target_end) = logs
     account, expired, unjudged, origins_end = None, 0, 0, 0
     if job.state:
         progress = stored.progress
@@ -347,11 +361,16 @@ async def audit_partition(
     place: TopicPartition,
     stored: StoredCopy,
     on_read: Callable[[int], None] = lambda _offsets: None,
+    logs: tuple[tuple[int, int], tuple[int, int]] | None = None,
 ) -> PartitionVerdict:
     """Compare the records of one partition that are copied according to its stored state. `on_read`: callback
-    for the number of offsets read. Raises like `audit_copy`."""
+    for the number of offsets read. `logs`: start and end of the logs of both sides, read after the stored
+    state. Raises like `audit_copy`."""
     try:
-        verdict = await _audit(bench, job, place, stored, on_read)
+        if logs is None:
+            verdict = await _audit(bench, job, place, stored, on_read)
+        else:
+            verdict = await _compared(bench, job, _sides_within(bench, job, place, stored, logs), on_read)
     except HeadraceError as error:
         if error.retriable:
             raise

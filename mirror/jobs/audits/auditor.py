@@ -93,11 +93,13 @@ class _Slice(NamedTuple):
 
 
 class _Logs(NamedTuple):
-    """Starts of both logs of a lane, and what is stored about it."""
+    """Ranges [start, end) of both logs of a lane, and what is stored about it. `edge`: offset of the first
+    record after the window of the last slice, if known."""
 
-    source_start: int
-    target_start: int
+    source: tuple[int, int]
+    target: tuple[int, int]
     copy: StoredCopy
+    edge: int | None = None
 
 
 class Auditor:
@@ -108,6 +110,8 @@ class Auditor:
         self._options = options
         self._states: dict[LaneKey, LaneAudit] = {}
         self._marks: dict[LaneKey, PartitionWatermark] = {}
+        self._windows: dict[LaneKey, int] = {}
+        """Start of the window of the last slice of a lane."""
         self._destinations: dict[LaneKey, ClusterRef] = {}
         self._pending: list[AuditWindow] = []
         self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
@@ -123,6 +127,7 @@ class Auditor:
         for key in self._states.keys() - keys:
             self._context.release_progress(self._destinations.pop(key), key)
             del self._states[key], self._marks[key]
+            self._windows.pop(key, None)
 
     async def turn(self, lanes: AuditedLanes) -> bool:
         """Audit one slice of each lane; return whether there is more. Raises Unreachable."""
@@ -178,7 +183,8 @@ class Auditor:
         keys: Mapping[TopicPartition, LaneKey],
         source_starts: Mapping[TopicPartition, int],
     ) -> Mapping[TopicPartition, _Logs]:
-        """Return the destination's ends, and then the stored progress, as a comparison needs them."""
+        """Return the destination's ends, then the stored progress, and then the source's ends: if nothing is
+        in flight at the end of the source, a lane has written nothing else to the destination."""
         job, target = lanes.job, self._context.cluster(lanes.job.destination)
         copies = {
             place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys
@@ -187,14 +193,30 @@ class Auditor:
         ends = await target_ends(self._context, job, list(keys))
         starts = await target.offsets({copies[place]: EARLIEST for place in ends})
         stored = await self._context.progress(job.destination).load(list(keys.values()))
-        return {
-            place: _Logs(
-                source_starts[place],
-                starts[copies[place]].offset if place in ends and not starts[copies[place]].error else 0,
-                StoredCopy(stored[key], ends.get(place, 0)),
-            )
-            for place, key in keys.items()
-        }
+        after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
+        edges = await self._edges(lanes, keys)
+        found = {}
+        for place, key in keys.items():
+            source_end = _NO_END if after[place].error else after[place].offset
+            copy, end = copies[place], ends.get(place, 0)
+            target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
+            stored_copy = StoredCopy(stored[key], end)
+            source = source_starts[place], source_end
+            found[place] = _Logs(source, (target_start, end), stored_copy, edges.get(place))
+        return found
+
+    async def _edges(
+        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey]
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offsets of the first records after the windows of the last slices, where known."""
+        ends = {place: self._windows[key] for place, key in keys.items() if key in self._windows}
+        if not ends or lanes.mode is AuditMode.FULL:
+            return {}
+        length_ms = self._options.window_ms
+        asked = {place: window_ms + length_ms for place, window_ms in ends.items()}
+        answers = await self._context.cluster(lanes.job.source).offsets(asked)
+        known = {place: one.offset for place, one in answers.items() if not one.error}
+        return {place: _NO_END if offset < 0 else offset for place, offset in known.items()}
 
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs
@@ -207,17 +229,18 @@ class Auditor:
         if state.lane is not None and not history.continues(state.lane):
             state = LaneAudit()  # records that were audited may be gone
             mark.restart()
-        state = state.without_past(logs.source_start, logs.target_start)
-        start = max(state.position, progress.ledger.start, logs.source_start)
+        state = state.without_past(logs.source[0], logs.target[0])
+        start = max(state.position, progress.ledger.start, logs.source[0])
         start = min(start, max(progress.next_offset, state.position))
         if start >= progress.next_offset and copy.target_end == state.target_next:
             mark.resume(mark.through_ms, is_stopped=state.is_stopped)
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
-        part = await self._slice(lanes, place, start, progress.next_offset)
+        part = await self._slice(lanes, key, start, progress.next_offset, logs.edge)
         tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
         job = self._job(lanes, place, part, state, tally)
-        verdict = await audit_partition(self._context, job, place, copy)
+        ranges = logs.source, logs.target
+        verdict = await audit_partition(self._context, job, place, copy, logs=ranges)
         if verdict.problem:
             return state, verdict.problem
         is_clean = verdict.verdict in _CLEAN or verdict.verdict is Verdict.LATE
@@ -262,27 +285,47 @@ class Auditor:
             pace=self._rest,
         )
 
-    async def _slice(self, lanes: AuditedLanes, place: TopicPartition, start: int, end: int) -> _Slice:
+    async def _slice(
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, edge: int | None
+    ) -> _Slice:
         """Return the next offsets to audit: up to the first record of the next window in the log."""
-        now_ms, length_ms = self._context.clock.now_ms(), self._options.window_ms
+        now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
             return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
-        source = self._context.cluster(lanes.job.source)
+        if edge is None or edge <= start:
+            found = await self._first_batch(lanes, key, start, end)
+            if found is None:
+                return _Slice(start, end, False, now_ms, True)
+            edge, timestamp = found
+        else:
+            timestamp = self._windows[key]
+        upto = min(edge, end)
+        reads = lanes.mode is AuditMode.SAMPLED
+        reads = reads and is_sampled(lanes.name, place, timestamp - timestamp % self._options.window_ms)
+        upto = min(upto, start + _MOST_OFFSETS) if reads else upto
+        return _Slice(start, upto, reads, timestamp, upto >= end)
+
+    async def _first_batch(
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
+    ) -> tuple[int, int] | None:
+        """Return the offset after the window of the record at `start`, and its timestamp; None without
+        records."""
+        source, place = self._context.cluster(lanes.job.source), key.partition
         committed = lanes.job.isolation is Isolation.READ_COMMITTED
         log = LogRange(source, place, start, end, committed, pace=self._rest)
         first = await LogCursor(log, step_bytes=1).peek()
+        self._windows.pop(key, None)
         if first is None:
-            return _Slice(start, end, False, now_ms, True)
+            return None
         timestamp = first.first_time(start)
-        timestamp = timestamp if timestamp >= 0 else now_ms
-        window_ms = timestamp - timestamp % length_ms
-        edge = (await source.offsets({place: window_ms + length_ms}))[place]
+        timestamp = timestamp if timestamp >= 0 else self._context.clock.now_ms()
+        window_ms = timestamp - timestamp % self._options.window_ms
+        edge = (await source.offsets({place: window_ms + self._options.window_ms}))[place]
         following = end if edge.error or edge.offset < 0 else edge.offset
-        upto = min(max(following, first.next), end)
-        reads = lanes.mode is AuditMode.SAMPLED and is_sampled(lanes.name, place, window_ms)
-        upto = min(upto, start + _MOST_OFFSETS) if reads else upto
-        return _Slice(start, upto, reads, timestamp, upto >= end)
+        if following > start:
+            self._windows[key] = window_ms
+        return max(following, first.next), timestamp
 
     async def _note_deletions(
         self, lanes: AuditedLanes, part: _Slice, logs: _Logs, tally: WindowTally, place: TopicPartition
@@ -301,7 +344,7 @@ class Auditor:
             found = (await source.offsets({place: max(youngest_ms, 0)}))[place]
             young_from = _NO_END if found.error or found.offset < 0 else found.offset
         wanted = part.start, part.end
-        first, number = deleted_copies(progress.offset_map, wanted, logs.target_start, young_from)
+        first, number = deleted_copies(progress.offset_map, wanted, logs.target[0], young_from)
         if number:
             tally.note(Finding(Verdict.MISSING, first, -1, part.timestamp, "deleted before its retention"))
             tally.count(Verdict.MISSING.value, part.timestamp, number - 1)
