@@ -138,12 +138,11 @@ def build_instance(
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
-    directory = directory_of(settings)
     session = _session(settings, name, health, lambda: follower)  # defined below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
-    event_topic = _event_topic(settings, directory)
+    event_topic = _event_topic(settings, directory_of(settings))
     report_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
@@ -173,13 +172,9 @@ def build_instance(
     follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
     running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    audit = build_audit(settings, running)
     services = _services(settings, stores, control, world_views, running, memory, session)
-    services = _complete(
-        replace(services, audits=audit.audits),
-        access_of_settings(settings.api, rest_address, clock, health),
-        settings,
-    )
+    services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
+    services = replace(services, audits=(audit := build_audit(settings, running)).audits)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
     synchroniser = build_synchroniser(settings, services, health)

@@ -168,7 +168,7 @@ class AuditSettings(Settings):
     """Topic of the audited windows, on the cluster of the metrics topic; empty: none is written."""
     window_seconds: int = Field(default=600, ge=60, le=86_400)
     """Length of a window of event time."""
-    interval_seconds: float = Field(default=60.0, ge=0.5, le=3_600.0)
+    interval_seconds: float = Field(default=300.0, ge=0.5, le=3_600.0)
     """Time between two audits of what was copied since."""
     lateness_seconds: float = Field(default=600.0, ge=0.0, le=604_800.0)
     """Longest time from the timestamp of a record to its arrival at the source."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from mirror.audit.account import LedgerAccount
 from mirror.audit.comparison import compare
-from mirror.audit.counting import CountRules, count_copies
+from mirror.audit.counts import CountRules, count_copies
 from mirror.audit.matcher import MatchRules
 from mirror.audit.reader import LogRange
 from mirror.audit.windows import WindowTally

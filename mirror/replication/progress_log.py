@@ -98,12 +98,6 @@ class ProgressLog:
         holders = self._holders(main_key(key))
         return read_progress(key, ChainMap(*(self._parts[number].values for number in holders)))
 
-    def attached(self, key: LaneKey, name: str) -> bytes | None:
-        """Return a further record of the lane (see `attached_key`), as of the last read."""
-        wanted = attached_key(key, name)
-        found = (self._parts[number].values.get(wanted) for number in self._holders(main_key(key)))
-        return next((value for value in found if value is not None), None)
-
     @property
     def is_damaged(self) -> bool:
         """Return whether a batch was unreadable; it may have contained the progress of any lane."""
@@ -395,11 +389,6 @@ class ProgressPart:
             return False
         before = self.values.get(key)
         return before is not None and before != value and is_outdated(before, value)
-
-
-def attached_key(key: LaneKey, name: str) -> bytes:
-    """Return the key of a further record of a lane, which is read, kept and deleted with its progress."""
-    return main_key(key) + f"/{name}".encode()
 
 
 def _main_of(key: bytes) -> bytes:

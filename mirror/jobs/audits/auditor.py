@@ -13,15 +13,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from mirror.audit.counting import CountRules
+from mirror.audit.counts import CountRules
 from mirror.audit.reader import LogCursor, LogRange
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
+from mirror.jobs.audits.log import AuditLog, audit_log, state_key
 from mirror.jobs.audits.pace import rest_seconds
-from mirror.jobs.audits.record import NAME, LaneAudit, WindowFault, read_lane_audit
+from mirror.jobs.audits.record import LaneAudit, WindowFault, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
@@ -34,7 +35,6 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import describe_each
 from mirror.replication.context import EngineContext
-from mirror.replication.progress_log import attached_key
 
 SAMPLED_SHARE: Final = 1 / 20
 """Share of the windows whose records the mode `sampled` compares."""
@@ -69,7 +69,7 @@ class AuditedLanes:
     has_markers: bool = False
 
 
-class LaneReport(NamedTuple):
+class LaneAuditReport(NamedTuple):
     """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
     destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `problem`:
     why the lane could not be audited in the last turn."""
@@ -112,11 +112,12 @@ class Auditor:
         self._marks: dict[LaneKey, PartitionWatermark] = {}
         self._windows: dict[LaneKey, int] = {}
         """Start of the window of the last slice of a lane."""
+        self._logs_of: dict[ClusterRef, AuditLog] = {}
         self._destinations: dict[LaneKey, ClusterRef] = {}
         self._pending: list[AuditWindow] = []
         self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
         self._rested = context.loop.now(), time.thread_time()
-        self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneReport]] = {}
+        self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]] = {}
         """State of each lane by datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
@@ -125,9 +126,15 @@ class Auditor:
         self.reports = {name: found for name, found in self.reports.items() if name in names}
         keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
         for key in self._states.keys() - keys:
-            self._context.release_progress(self._destinations.pop(key), key)
+            self._log(self._destinations.pop(key)).release(key)
             del self._states[key], self._marks[key]
             self._windows.pop(key, None)
+
+    def _log(self, destination: ClusterRef) -> AuditLog:
+        known = self._logs_of.get(destination)
+        if known is None:
+            known = self._logs_of[destination] = audit_log(self._context, destination)
+        return known
 
     async def turn(self, lanes: AuditedLanes) -> bool:
         """Audit one slice of each lane; return whether there is more. Raises Unreachable."""
@@ -146,11 +153,11 @@ class Auditor:
                 state, problems[place] = before, reason_of(error)
             self._states[key] = state
             if state.saved != before.saved:
-                unsaved[attached_key(key, NAME)] = state.write()
+                unsaved[state_key(key)] = state.write()
             is_behind = progress is not None and state.position < progress.next_offset
             has_more |= is_behind and not problems[place]
         await self._send()
-        await context.progress(job.destination).save([*unsaved.items()], context.clock.now_ms())
+        await self._log(job.destination).save([*unsaved.items()], context.clock.now_ms())
         unsaved.clear()
         found = {place: self._report(key, logs[place].copy, problems[place]) for place, key in keys.items()}
         self.reports = {**self.reports, lanes.name: found}
@@ -159,7 +166,7 @@ class Auditor:
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
         known = self._states.get(key)
         if known is None:
-            known = read_lane_audit(self._context.progress(job.destination).attached(key, NAME))
+            known = read_lane_audit(self._log(job.destination).state(key))
             self._marks[key].resume(known.through_ms, is_stopped=known.is_stopped)
             self._destinations[key] = job.destination
         return known
@@ -192,7 +199,7 @@ class Auditor:
         await target.patiently(lambda: target.refresh(sorted({copy.topic for copy in copies.values()})))
         ends = await target_ends(self._context, job, list(keys))
         starts = await target.offsets({copies[place]: EARLIEST for place in ends})
-        stored = await self._context.progress(job.destination).load(list(keys.values()))
+        stored = await self._log(job.destination).load(list(keys.values()))
         after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
         edges = await self._edges(lanes, keys)
         found = {}
@@ -350,11 +357,11 @@ class Auditor:
             tally.count(Verdict.MISSING.value, part.timestamp, number - 1)
         return bool(number)
 
-    def _report(self, key: LaneKey, copy: StoredCopy, problem: str) -> LaneReport:
+    def _report(self, key: LaneKey, copy: StoredCopy, problem: str) -> LaneAuditReport:
         state, progress = self._states[key], copy.progress
         through_ms = None if state.through_ms is None else state.through_ms - self._options.lateness_ms
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
-        return LaneReport(through_ms, waiting, state.faults, state.more_faults, problem)
+        return LaneAuditReport(through_ms, waiting, state.faults, state.more_faults, problem)
 
     async def _send(self) -> None:
         """Write the queued rows. Until they are stored, nothing else is audited. Raises Unreachable,

@@ -10,7 +10,7 @@ from mirror.lane.offset_map import OffsetMap
 _UNLIMITED: Final = -1
 
 
-class Retention(NamedTuple):
+class RetentionRule(NamedTuple):
     """Retention of a destination topic. `milliseconds`: age at which records are deleted, -1 for never."""
 
     milliseconds: int
@@ -20,7 +20,7 @@ class Retention(NamedTuple):
         return None if self.milliseconds == _UNLIMITED else now_ms - self.milliseconds
 
 
-def retention_of(settings: Mapping[str, str]) -> Retention | None:
+def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
     """Return the retention that topic settings state; None if deletions cannot be judged: without the right
     to read the settings, with retention by size, and if brokers replace timestamps."""
     try:
@@ -31,7 +31,7 @@ def retention_of(settings: Mapping[str, str]) -> Retention | None:
         return None
     if replaces_time or ("delete" in policy and is_by_size):
         return None
-    return Retention(milliseconds if "delete" in policy else _UNLIMITED)
+    return RetentionRule(milliseconds if "delete" in policy else _UNLIMITED)
 
 
 def deleted_copies(

@@ -13,8 +13,6 @@ from mirror.audit.verdicts import Verdict
 from mirror.audit.windows import WindowCounts
 from mirror.jobs.partition_verdict import CopyHistory
 
-NAME: Final = "audit"
-"""Name of the record, see `mirror.replication.progress_log.attached_key`."""
 FORMAT: Final = 1
 MOST_FAULTS: Final = 20
 FAULTS: Final = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)

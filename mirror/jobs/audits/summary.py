@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from mirror.audit.verdicts import Verdict
-from mirror.jobs.audits.auditor import LaneReport
+from mirror.jobs.audits.auditor import LaneAuditReport
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
 
@@ -55,7 +55,7 @@ class TopicAudit:
 
 
 def topic_audits(
-    reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneReport]],
+    reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]],
 ) -> list[TopicAudit]:
     """Return the audits of an instance by datastream and topic."""
     return merged(

@@ -13,7 +13,8 @@ import pytest
 
 from mirror.audit.verdicts import Verdict
 from mirror.errors import Unreachable
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor, LaneReport, is_sampled
+from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor, LaneAuditReport, is_sampled
+from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
@@ -56,7 +57,7 @@ class Audited:
         self.write(count)
         self.fakes.run_to("t", self.written)
 
-    def turn(self, mode: AuditMode | None = None) -> LaneReport:
+    def turn(self, mode: AuditMode | None = None) -> LaneAuditReport:
         """Audit until there is no more."""
         lanes = self.lanes if mode is None else replace(self.lanes, mode=mode)
         while self.fakes.context.run(self.auditor.turn(lanes)):
@@ -189,7 +190,7 @@ def test_rows_of_a_turn_that_was_not_stored_are_replaced(
         raise Unreachable("killed before the state was stored")
 
     with monkeypatch.context() as patch:
-        patch.setattr(audited.fakes.context.progress(DESTINATION), "save", killed)
+        patch.setattr(AuditLog, "save", killed)
         with pytest.raises(Unreachable):
             audited.turn()
     assert audited.total("count") == 10

@@ -27,7 +27,11 @@ def test_a_datastream_with_differences_has_one_alert_with_offsets() -> None:
 
 
 def test_the_last_audits_remain_while_they_cannot_be_read() -> None:
-    answers = [[topic("b", None, [FAULT])], Unreachable("no instance"), []]
+    answers: list[Sequence[TopicAudit] | Unreachable] = [
+        [topic("b", None, [FAULT])],
+        Unreachable("no instance"),
+        [],
+    ]
 
     def read() -> Sequence[TopicAudit]:
         answer = answers.pop(0)
