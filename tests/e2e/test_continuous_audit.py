@@ -18,7 +18,7 @@ from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW_MS = round(time.time() * 1_000)
 
