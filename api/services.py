@@ -94,15 +94,15 @@ class UsageReport(NamedTuple):
 def no_usage(_: TimeRange) -> NoReturn:
     """Reject a query if no measurements are configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
-        "no usage: neither Pinot nor the metrics topic is configured",
-        advice="configure the cluster mirror.metrics_cluster under [clusters]",
+        "usage is not available: neither Pinot nor the metrics topic is configured",
+        advice="add the cluster that mirror.metrics_cluster names to [clusters], or configure [pinot]",
     )
 
 
 def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
     """Reject a query if no history is configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
-        "no history: Pinot is not configured", advice="set broker and controller in [pinot]"
+        "history is not available: Pinot is not configured", advice="set broker and controller in [pinot]"
     )
 
 

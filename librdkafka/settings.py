@@ -68,8 +68,8 @@ def _require_kerberos() -> None:
     except KafkaException as error:
         raise NotAuthorized(
             "mechanism GSSAPI: confluent-kafka was built without Kerberos",
-            advice="build it from its source with librdkafka and libsasl2; "
-            "headrace serve, copy and verify need only the package gssapi",
+            advice="build it from source with librdkafka and libsasl2 to use this command; "
+            "headrace serve, copy and verify work without it, with the package gssapi",
         ) from error
 
 

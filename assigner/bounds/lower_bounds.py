@@ -85,8 +85,7 @@ def pairing_bound(descending: Ints, room: int) -> int:
 
 
 def rounding_bound(descending: Ints, room: int) -> int:
-    """Return the bound of the functions u(k): x is rounded down to a multiple of 1/k unless (k+1)x is
-    whole."""
+    """Return the bound of the dual feasible functions u(k): x if (k+1)x is whole, else floor((k+1)x)/k."""
     best = 0
     for k in range(1, _LARGEST_K + 1):
         used = int(np.searchsorted(-descending, (-room) // (k + 1), side="right"))

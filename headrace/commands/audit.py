@@ -80,7 +80,7 @@ def compare(
     lateness: Annotated[
         str,
         typer.Option(
-            help="With --watch, longest time between the timestamp of a record and its arrival at the source."
+            help="With --watch, how long after its timestamp a record may still arrive at the source."
         ),
     ] = "5m",
     at: AtOption = "",

@@ -38,7 +38,7 @@ def translate(
     ] = "",
     rewind: Annotated[
         bool,
-        typer.Option("--rewind", help="Also set back positions that are already further on the other side."),
+        typer.Option("--rewind", help="Also move positions back that are further ahead on the other side."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")

@@ -202,13 +202,14 @@ class RestClient:
         return self._json(response), str(response.headers.get("ETag", "*"))
 
     def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
-        """Apply a merge patch to that version, and return the JSON of the response. Raises Unreachable,
-        InvalidRequest, StaleVersion, HeadraceError."""
+        """Apply a merge patch if the resource still has this version, and return the JSON of the response.
+        Raises Unreachable, InvalidRequest, StaleVersion, HeadraceError."""
         headers = {"If-Match": version, "Content-Type": "application/merge-patch+json"}
         return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
 
     def put(self, path: str, document: object, version: str, **parameters: Any) -> Any:
-        """Replace that version, and return the JSON of the response. Raises the same errors as `patch`."""
+        """Replace the resource if it still has this version, and return the JSON of the response. Raises the
+        same errors as `patch`."""
         headers = {"If-Match": version}
         return self._ask("PUT", path, json=document, headers=headers, params=parameters)
 

@@ -37,6 +37,11 @@ class LedgerAccount:
         offset, precision = self._map.backward(target)
         return offset if precision is Precision.EXACT else None
 
+    def place(self, source: int) -> int | None:
+        """Return the destination offset of the copy of a source record; None if the map has none."""
+        offset, precision = self._map.forward(source)
+        return offset if precision is Precision.EXACT else None
+
     def is_left_out(self, start: int, end: int) -> bool:
         """Return whether every record of [start, end) was skipped on purpose. They may be undecodable."""
         return self._left_out.are_left_out(start, end)
@@ -44,6 +49,15 @@ class LedgerAccount:
     def note_left_out(self, source: int, count: int) -> None:
         """Count a batch of `count` records that was skipped on purpose as a whole."""
         self._tally.note(source, count)
+
+    def is_missing(self, source: int) -> bool:
+        """Return whether the record was not copied, and was not skipped on purpose."""
+        return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
+
+    def note_arrived(self, source: int) -> None:
+        """Count a record as copied that was counted as not copied. After a destination loses records, the
+        ledger may state a larger gap than there is."""
+        self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:
         """Return the numbers of records that were not copied."""

@@ -69,10 +69,15 @@ async def compare(
 async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | None) -> None:
     """Read the source again for the contents of records that only the destination has."""
     here = LogCursor(source)
-    while surplus and (batch := await here.peek()) is not None:
+    has_missing = account is not None and account.uncopied().missing > 0
+    while (surplus or has_missing) and (batch := await here.peek()) is not None:
         here.pop()
-        if account is None or not account.is_left_out(batch.first, batch.next):
-            for record in batch.records(source.start, source.end):
+        if account is not None and account.is_left_out(batch.first, batch.next):
+            continue
+        for record in batch.records(source.start, source.end):
+            if account is not None and account.is_missing(record.offset) and surplus.take(record):
+                account.note_arrived(record.offset)
+            else:
                 surplus.show(record)
 
 
@@ -195,7 +200,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait, as long as the copy grows, for more records of it. Return whether there are any."""
+        """Wait for more records of the copy as long as it grows. Return whether there are any."""
         assert self._look is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS

@@ -37,6 +37,10 @@ class CopyAccount(Protocol):
         """Return the source offset of the record at a destination offset; None if the map has none."""
         ...
 
+    def place(self, source: int) -> int | None:
+        """Return the destination offset of the copy of a source record; None if the map has none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class MatchRules:
@@ -185,7 +189,7 @@ class Matcher:
             self._tally("records", here.timestamp)
             self.found.counts.misplaced += not is_at_place
             self._is_shifted = not is_at_place
-        elif not self._settle_source(here) and not self._settle_target(there):
+        elif not self._settle_source(here, there) and not self._settle_target(there):
             self._pass(here, there, here.offset if self._is_shifted else origin)
 
     def _origin(self, there: Record) -> int | None:
@@ -228,10 +232,18 @@ class Matcher:
             return here[2:] == there[2:]
         return here[1:] == there[1:]
 
-    def _settle_source(self, here: Record) -> bool:
-        """Match the next source record with a waiting one of the destination. Return whether it did."""
+    def _settle_source(self, here: Record, there: Record | None = None) -> bool:
+        """Match the next source record with a waiting one of the destination. Return whether it did.
+
+        `there`: next record of the destination. If the map places the copy after it, a waiting record is an
+        earlier duplicate, as after a takeover with at-least-once.
+        """
         if not self._surplus or not self._rules.compares_content:
             return False
+        if there is not None and self._account is not None and not self._is_shifted:
+            place = self._account.place(here.offset)
+            if place is not None and place > there.offset:
+                return False
         waiting = self._surplus.take(content_digest(here))
         if waiting is None:
             return False
@@ -373,6 +385,19 @@ class Surplus:
         digest = content_digest(here)
         if digest in self._wanted:
             self._origins.setdefault(digest, here.offset)
+
+    def take(self, here: Record) -> bool:
+        """Match a source record that was not copied according to the ledger. Return whether it arrived."""
+        digest = content_digest(here)
+        if digest not in self._wanted:
+            return False
+        waiting = next((waiting for waiting in self._waiting if waiting.digest == digest), None)
+        if waiting is None:
+            return False
+        self._waiting.remove(waiting)
+        self._found.counts.equal += 1
+        self._found.counts.misplaced += 1
+        return True
 
     def judge(self) -> PartitionFindings:
         """Return the findings: a record that the source has is duplicated, any other one foreign."""

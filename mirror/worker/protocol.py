@@ -64,7 +64,7 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """Message to a worker: the worker's share of the quota of each group of its lanes."""
+    """Message to a worker: its share of the quota of each group to which its lanes belong."""
 
     shares: tuple[QuotaShare, ...]
 

@@ -133,7 +133,7 @@ class CopyReports:
         return (*final, CopySums(records, size, sums.lag, sums.fenced, throttled, sums.unknown))
 
     def closing(self) -> Sequence[Message]:
-        """Return nothing: closing ends the lanes, and `closed` reports them."""
+        """Return no reports: closing ends all lanes, and `closed` reports their ends."""
         return ()
 
     def closed(self) -> Sequence[Message]:

@@ -74,8 +74,8 @@ class ActionDecision:
 
 
 def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
-    """Return the reason that forbids a rebalance of this datastream now; empty if none. The text of an
-    unchanged reason does not change."""
+    """Return the reason that forbids a rebalance of this datastream now; empty if none. Equal
+    reasons have equal texts, without times or measured values."""
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:

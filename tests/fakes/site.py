@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from time import monotonic
 from typing import Any
 
@@ -253,6 +254,12 @@ class Site:
     def stored(self, name: str) -> Datastream:
         """Return the stored definition."""
         return self.definitions.get(DatastreamName(name)).datastream
+
+
+@cache
+def openapi_document() -> Any:
+    """Return the OpenAPI document as a client receives it; computing it takes most of a second."""
+    return Site().client.get("/v1/openapi.json").json()
 
 
 def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:

@@ -40,5 +40,11 @@ def test_every_record_arrives_whatever_happens(part: int) -> None:
         Simulation(plan(seed)).carry_out()
 
 
+@pytest.mark.parametrize("seed", [8612, 8677])
+def test_an_audit_tells_copies_from_duplicates(seed: int) -> None:
+    """8612: the map names the second of two copies; 8677: the ledger states a larger gap than there is."""
+    Simulation(plan(seed)).carry_out()
+
+
 def test_a_seed_repeats_itself() -> None:
     assert str(plan(7)) == str(plan(7)) != str(plan(8))

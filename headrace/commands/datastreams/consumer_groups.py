@@ -62,7 +62,7 @@ def explain(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show whether a group follows, and why not."""
+    """Show whether the positions of a group are copied to the destination, and if not, why."""
     found = connect(at, config).get(path_of_consumer_group(name, group))
     if as_json:
         print_json(found)

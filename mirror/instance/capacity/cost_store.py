@@ -68,7 +68,7 @@ class CostStore:
             return {}
 
     def all(self) -> GroupCosts:
-        """Return the costs of all instances together, without unreadable ones."""
+        """Return the costs of all instances in one mapping; skip costs that cannot be read."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
         for costs in self._folder.newest().values():
             for group, hours in costs.items():

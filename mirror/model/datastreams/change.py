@@ -114,8 +114,8 @@ class FieldProblems:
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
     """The definition that a request specifies. None for a field that cannot change means that the request
-    omits the field, which then keeps its value. `pointers`: JSON pointers into the request by metadata key,
-    for options that the request sets in a typed field."""
+    omits the field, which then keeps its value. `pointers`: for options that the request sets in a typed
+    field, the JSON pointer of that field, by metadata key."""
 
     selection: TopicSelection
     limits: TaskLimits

@@ -84,7 +84,8 @@ def read_freeze(text: str) -> FreezeWindow:
     from_day, from_date, from_time, to_day, to_date, to_time, zone_name = found.groups()
     if bool(from_day) != bool(to_day) or bool(from_date) != bool(to_date):
         raise InvalidRequest(
-            f"{shown(text)} must have a day or a date at both ends, or at neither end", advice=_ADVICE
+            f"{shown(text)} must have a weekday at both ends, a date at both ends, or only times",
+            advice=_ADVICE,
         )
     zone = _zone(zone_name or "UTC")
     if from_date:

@@ -211,7 +211,7 @@ class ProducerIdManager:
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
         if is_foreign and lane.ownership.has_owned:
-            raise Fenced(f"{found} by another owner", advice="run only one service, or one copy per state")
+            raise Fenced(f"{found} by another process", advice="run only one service or copy per state")
         self._runner.reload(lane, found)
         return False
 

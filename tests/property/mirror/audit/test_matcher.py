@@ -32,6 +32,9 @@ class StatedCopies:
     def origin(self, target: int) -> int | None:
         return next((here for here, there in self.copies.items() if there == target), None)
 
+    def place(self, source: int) -> int | None:
+        return self.copies.get(source)
+
 
 def record(offset: int, value: bytes, key: bytes | None = None, timestamp: int = 1_000) -> Record:
     return Record(offset, timestamp, key, value)
@@ -88,6 +91,17 @@ def test_a_surplus_record_is_a_duplicate_exactly_if_the_source_has_it(
     expected = Verdict.DUPLICATED if extra in values else Verdict.FOREIGN
     assert found.counts.verdict() is expected
     assert (found.counts.duplicated + found.counts.foreign, found.counts.missing) == (1, 0)
+
+
+@given(st.integers(1, 12), st.data())
+def test_of_two_copies_the_one_of_the_map_is_at_its_place(length: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, length - 1))
+    end = data.draw(st.integers(first + 1, length))
+    values = [b"%d" % n for n in range(length)]
+    again = end - first
+    account = StatedCopies({n: n if n < first else n + again for n in range(length)})
+    counts = matched(numbered(values), numbered([*values[:end], *values[first:]]), account).counts
+    assert (counts.equal, counts.duplicated, counts.misplaced, counts.reordered) == (length, again, 0, 0)
 
 
 @given(st.permutations([b"%d" % n for n in range(8)]))
