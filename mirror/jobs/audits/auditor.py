@@ -244,10 +244,10 @@ class Auditor:
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
         part = await self._slice(lanes, key, start, progress.next_offset, logs.edge)
-        tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
-        job = self._job(lanes, place, part, state, tally)
-        ranges = logs.source, logs.target
-        verdict = await audit_partition(self._context, job, place, copy, logs=ranges)
+        verdict, tally = await self._compared(lanes, place, part, state, logs)
+        if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
+            part = part._replace(reads=True)
+            verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.problem:
             return state, verdict.problem
         is_clean = verdict.verdict in _CLEAN or verdict.verdict is Verdict.LATE
@@ -259,6 +259,13 @@ class Auditor:
         target_next = max(verdict.target_range[1], state.target_next or 0)
         state = replace(state, position=part.end, target_next=target_next, lane=history)
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
+
+    async def _compared(
+        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, logs: _Logs
+    ) -> tuple[PartitionVerdict, WindowTally]:
+        tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
+        job, ranges = self._job(lanes, place, part, state, tally), (logs.source, logs.target)
+        return await audit_partition(self._context, job, place, logs.copy, logs=ranges), tally
 
     def _with_rows(
         self,

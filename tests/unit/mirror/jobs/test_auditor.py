@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import fastavro
@@ -18,6 +19,7 @@ from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition, TopicSelection
@@ -225,3 +227,32 @@ def test_a_destination_that_lost_its_log_is_audited_from_the_start(audited: Audi
 def test_a_share_of_the_windows_is_sampled() -> None:
     chosen = sum(is_sampled("orders", TopicPartition("t", n % 7), n * WINDOW_MS) for n in range(10_000))
     assert 400 < chosen < 600
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("guarantee", [Guarantee.AT_LEAST_ONCE, Guarantee.EFFECTIVELY_ONCE])
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_is_found_while_brokers_and_engine_fail(
+    audited: Audited, mode: AuditMode, seed: int, guarantee: Guarantee
+) -> None:
+    random, fakes = Random(seed), audited.fakes
+    may_repeat, policy = guarantee is Guarantee.AT_LEAST_ONCE, CopyPolicy(guarantee=guarantee)
+    audited.lanes = replace(audited.lanes, may_repeat=may_repeat)
+    fakes.restart("t", policy=policy)
+    audited.restart()
+    for _ in range(12):
+        audited.write(random.randint(1, 4))
+        if random.random() < 0.4:
+            fakes.restart("t", policy=policy)  # with a new context
+            audited.restart()
+        fakes.run(random.choice([0.1, 0.5, 2.0]))
+        report = audited.turn(mode)
+        assert report.faults == ()
+        copied = {one.value for one in fakes.copied("t")}
+        waiting = [one.appended_ms for one in fakes.source.log("t").batches if b"%d" % one.last not in copied]
+        assert report.through_ms is None or all(stamp >= report.through_ms for stamp in waiting)
+    fakes.run_to("t", audited.written)
+    report = audited.turn(mode)
+    assert (report.faults, report.waiting) == ((), 0)
+    assert report.through_ms is not None
+    assert audited.total("count") == audited.written
