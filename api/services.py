@@ -26,6 +26,7 @@ from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
+from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.stored_lanes import StoredLanes
@@ -192,6 +193,8 @@ class Services:
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
 
+    audits: Callable[[], Sequence[TopicAudit]] = tuple
+    """Returns the state of the continuous audits of this instance, by datastream and topic."""
     process_report: Callable[[], ProcessReport] = ProcessReport
     """Returns the resource usage of this instance's processes, and its plug-ins."""
 

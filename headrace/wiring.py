@@ -20,6 +20,7 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
 from api.http.slow_calls import ClusterTurns
 from api.services import Services
+from headrace.auditing.thread import AuditThread, build_audit
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
@@ -117,6 +118,7 @@ class BuiltInstance:
     foresight: ForesightThread
     synchroniser: GroupSynchroniser
     topic_watch: TopicWatchThread
+    audit: AuditThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -139,12 +141,11 @@ def build_instance(
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
-    directory = directory_of(settings)
     session = _session(settings, name, health, lambda: follower)  # defined below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
-    event_topic = _event_topic(settings, directory)
+    event_topic = _event_topic(settings, directory_of(settings))
     report_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
@@ -176,10 +177,11 @@ def build_instance(
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, running, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
+    services = replace(services, audits=(audit := build_audit(settings, running)).audits)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
     threads = (foresight, build_synchroniser(settings, services, health), build_topic_watch(services))
-    return BuiltInstance(instance, services, event_topic, *threads)
+    return BuiltInstance(instance, services, event_topic, *threads, audit)
 
 
 def _shared_state(

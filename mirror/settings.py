@@ -12,7 +12,7 @@ from mirror.adapters.settings import (
     ZooKeeperSettings,
 )
 from mirror.errors import InvalidRequest
-from mirror.instance.settings import DefinitionSettings, LeaderSettings, WorkerSettings
+from mirror.instance.settings import AuditSettings, DefinitionSettings, LeaderSettings, WorkerSettings
 from mirror.model import bounds
 from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
@@ -61,6 +61,7 @@ class MirrorSettings(Settings):
     kept_topics: list[str] = Field(default=[])
     """Topics that are in use although nothing shows it. `*` matches any text, such as `archive-*`. They are
     never listed as unused and cannot be retired."""
+    audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()
@@ -74,6 +75,8 @@ class MirrorSettings(Settings):
                 bounds.line("instance_name", self.instance_name)
             for key in ("progress_topic", "metrics_topic", "events_topic"):
                 checked_topic(key, getattr(self, key))
+            if self.audit.topic:
+                checked_topic("audit.topic", self.audit.topic)
         except InvalidRequest as error:
             raise ValueError(str(error)) from error
         return self

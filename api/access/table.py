@@ -60,6 +60,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             _LOST,
             "/v1/monitor",
             "/v1/loads",
+            "/v1/audits",
             "/v1/movement",
             "/v1/openapi.json",
             "/v1/operations",

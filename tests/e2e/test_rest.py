@@ -342,6 +342,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
         ("answered", name) for name in names
     ]
     asked.ask("GET", "/v1/movement")
+    assert asked.ask("GET", "/v1/audits").json()["topics"] == []
     (glance,) = asked.ask("GET", "/v1/overview").json()["datastreams"]
     assert (glance["name"], glance["partitions"], glance["not_copied"]) == ("rest", PARTITIONS, 0)
     asked.ask("GET", "/v1/overview?datastream=no-such", 404)
