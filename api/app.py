@@ -56,6 +56,7 @@ from api.resources import (
     overview,
     plans,
     status,
+    topics,
     usage,
 )
 from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
@@ -119,6 +120,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         movement,
         incidents,
         usage,
+        topics,
         datastream_actions,
         monitors,
         overview,

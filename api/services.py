@@ -26,7 +26,9 @@ from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
+from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
+from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -152,6 +154,8 @@ class Services:
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns partition counts by topic of a cluster; None if it does not respond in time."""
+    retirements: TopicRetirements
+    """Finds unused topics and retires them."""
     is_store_answering: Callable[[], bool]
     """Returns whether the coordination store responded to the last heartbeat, without sending a request."""
     secret: Callable[[], str]
@@ -189,6 +193,8 @@ class Services:
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
 
+    audits: Callable[[], Sequence[TopicAudit]] = tuple
+    """Returns the state of the continuous audits of this instance, by datastream and topic."""
     process_report: Callable[[], ProcessReport] = ProcessReport
     """Returns the resource usage of this instance's processes, and its plug-ins."""
 

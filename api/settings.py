@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 from pydantic import Field
 
-from api.access.addresses import HOST, PORT, is_loopback
 from api.access.listener_settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
+from api.access.origins import HOST, PORT, is_loopback
 from api.metrics.partitions import MetricSettings
 from mirror.errors import ConfigError
 from mirror.instance.health import Health

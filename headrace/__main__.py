@@ -18,6 +18,7 @@ HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
     "groups": ("datastreams.consumer_groups", "Show the consumer groups that follow a datastream."),
+    "topics": ("topics", "Find topics that nobody uses, and retire them."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),
     "token": ("access.token", "Create, list and revoke the tokens of callers."),
@@ -26,6 +27,7 @@ _GROUPS: Final = {
     "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),
     "loads": ("analytics.loads", "Export recorded partition loads to a file."),
     "audit": ("audit", "Compare both ends of a datastream."),
+    "dr": ("dr", "Exchange the roles of a pair of clusters."),
     "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }
 """Command groups: module of their `app`, and help text."""

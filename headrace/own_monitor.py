@@ -51,13 +51,16 @@ class OwnMonitor:
         return MonitorThread(MonitorRun(self._term, self._settings.monitor.interval_seconds))
 
     def _term(self) -> MonitorTerm:
+        from api.resources.movement import FleetAudits
         from headrace.oncall.canaries import own_paths
         from headrace.oncall.monitors import build_own_monitor
         from headrace.oncall.run import MonitoredService, MonitorTerm
 
         services = self._services
         cycle = build_own_monitor(self._settings, services)
-        service = MonitoredService(cycle, services.newest_advice, own_paths(services.control))
+        service = MonitoredService(
+            cycle, services.newest_advice, own_paths(services.control), FleetAudits(services)
+        )
         return MonitorTerm(self._settings, self._config, self._address, service, self._metrics)
 
 

@@ -34,6 +34,7 @@ from headrace.console.settings import ClientSettings
 from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError
+from mirror.jobs.dr.settings import PairSettings
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
 from mirror.settings import CoordinationSettings, KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
@@ -131,6 +132,8 @@ class HeadraceSettings(BaseSettings):
     assigner: AssignerSettings = AssignerSettings()
     logging: LogSettings = LogSettings()
     commands: ClientSettings = ClientSettings()
+    dr: dict[str, PairSettings] = {}
+    """Pairs of clusters that `headrace dr` switches over, by name."""
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
@@ -153,6 +156,10 @@ class HeadraceSettings(BaseSettings):
         for alias in self.pmp.clusters if "clusters" in self.pmp.model_fields_set else ():
             with _noted(wrong):
                 self.check_cluster("pmp.clusters", alias)
+        for name, pair in self.dr.items():
+            for key in ("primary", "standby"):
+                with _noted(wrong):
+                    self.check_cluster(f"dr.{name}.{key}", getattr(pair, key))
         if wrong:
             raise _all_of(wrong)
         return self

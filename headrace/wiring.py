@@ -20,6 +20,7 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
 from api.http.slow_calls import ClusterTurns
 from api.services import Services
+from headrace.auditing.thread import AuditThread, build_audit
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
@@ -44,6 +45,7 @@ from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
+from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -90,6 +92,7 @@ from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
+from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
 from mirror.ports import Clock
@@ -114,6 +117,8 @@ class BuiltInstance:
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
     synchroniser: GroupSynchroniser
+    topic_watch: TopicWatchThread
+    audit: AuditThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -136,12 +141,11 @@ def build_instance(
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
-    directory = directory_of(settings)
     session = _session(settings, name, health, lambda: follower)  # defined below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
-    event_topic = _event_topic(settings, directory)
+    event_topic = _event_topic(settings, directory_of(settings))
     report_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
@@ -173,10 +177,11 @@ def build_instance(
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, running, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
+    services = replace(services, audits=(audit := build_audit(settings, running)).audits)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     instance = Instance(session, partial(_prepare, session, settings, health), follower, leader, health)
-    synchroniser = build_synchroniser(settings, services, health)
-    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
+    threads = (foresight, build_synchroniser(settings, services, health), build_topic_watch(services))
+    return BuiltInstance(instance, services, event_topic, *threads, audit)
 
 
 def _shared_state(
@@ -318,12 +323,28 @@ def _services(
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=partial(_topics_of, world_views.questions()),
+        retirements=_retirements(settings, session, world_views, cluster_questions, control),
         is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
+
+
+def _retirements(
+    settings: HeadraceSettings,
+    session: CoordinationClient,
+    world_views: WorldViews,
+    questions: ClusterQuestions,
+    control: ControlStores,
+) -> TopicRetirements:
+    def announce(events: tuple[PlacementEvent, ...]) -> None:
+        control.events.append(events)
+        control.publish(events)
+
+    topics = partial(_topics_of, world_views.questions())
+    return build_retirements(settings, session, topics, questions.followed_groups, announce)
 
 
 def _process_reporter(clock: Clock) -> ProcessReporter:

@@ -66,7 +66,7 @@ class WorldViews:
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
         mirror = self.settings.mirror
-        for topic in (mirror.metrics_topic, mirror.events_topic):
+        for topic in filter(None, (mirror.metrics_topic, mirror.events_topic, mirror.audit.topic)):
             description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
             topic_discovery.need_topic(ClusterRef(mirror.metrics_cluster), description)
         return self._world_view(

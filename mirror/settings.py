@@ -12,7 +12,7 @@ from mirror.adapters.settings import (
     ZooKeeperSettings,
 )
 from mirror.errors import InvalidRequest
-from mirror.instance.settings import DefinitionSettings, LeaderSettings, WorkerSettings
+from mirror.instance.settings import AuditSettings, DefinitionSettings, LeaderSettings, WorkerSettings
 from mirror.model import bounds
 from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
@@ -58,6 +58,10 @@ class MirrorSettings(Settings):
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
     """Topic of placement events, which are changes of the plan and their reasons."""
+    kept_topics: list[str] = Field(default=[])
+    """Topics that are in use although nothing shows it. `*` matches any text, such as `archive-*`. They are
+    never listed as unused and cannot be retired."""
+    audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()
@@ -71,6 +75,8 @@ class MirrorSettings(Settings):
                 bounds.line("instance_name", self.instance_name)
             for key in ("progress_topic", "metrics_topic", "events_topic"):
                 checked_topic(key, getattr(self, key))
+            if self.audit.topic:
+                checked_topic("audit.topic", self.audit.topic)
         except InvalidRequest as error:
             raise ValueError(str(error)) from error
         return self

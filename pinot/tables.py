@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirror.errors import NotFound
+from mirror.model.audit_window import AuditWindow
 from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementEvent
 from mirror.model.rows import Column, ColumnType, columns_of
 
@@ -138,7 +139,7 @@ class Table:
     @property
     def dimensions(self) -> tuple[Column, ...]:
         """Columns to select and group by: texts, and numbers that identify something."""
-        named = {*self.key, "kafka_partition", "broker", "plan_epoch"}
+        named = {*self.key, "kafka_partition", "broker", "plan_epoch", "bucket_start_ms", "bucket_end_ms"}
         return tuple(
             c
             for c in self.columns
@@ -194,6 +195,17 @@ PLACEMENT_EVENTS: Final = Table(
     inverted=("datastream", "kind"),
 )
 
+AUDIT_WINDOWS: Final = Table(
+    name="auditWindows",
+    topic="headrace-audit-windows",
+    columns=columns_of(AuditWindow),
+    time_column="time_ms",
+    retention_days=14,
+    key=("id",),
+    inverted=("datastream", "topic"),
+    long=frozenset({"findings"}),
+)
+
 INCIDENTS: Final = Table(
     name="incidents",
     topic="headrace-incident-rows",
@@ -211,6 +223,7 @@ TABLES: Final = (
     PARTITION_METRICS_HOURLY,
     MIRROR_METRICS,
     PLACEMENT_EVENTS,
+    AUDIT_WINDOWS,
     INCIDENTS,
 )
 

@@ -57,6 +57,12 @@ def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    """Return the nodes of a file; walking the trees of all files takes a second."""
+    return list(ast.walk(tree_of(file)))
+
+
 def size_of(package: str) -> Size:
     """Measure a package."""
     files = sorted((ROOT / package).rglob("*.py"))
@@ -80,7 +86,7 @@ def room_of(file: Path) -> str | None:
 
 def _rooms_used(file: Path, package: str, rooms: set[str | None]) -> Iterator[str]:
     """Yield the rooms of the package that a file imports, also within functions."""
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -106,7 +112,7 @@ def twins(least: int = SHARED_FIELDS) -> list[Twins]:
 
 def _classes_of(package: str) -> Iterator[tuple[str, set[str]]]:
     for file in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if isinstance(node, ast.ClassDef):
                 yield f"{file.relative_to(ROOT)}:{node.name}", _fields_of(node)
 

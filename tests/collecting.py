@@ -12,6 +12,8 @@ from typing import Final
 import pytest
 
 _ALL_TESTS: Final = Path(__file__).parent
+_GARBAGE_THRESHOLDS: Final = (20_000, 20, 50)
+"""Rarer collections than Python's default, since caches of the tests live as long as the process."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,6 +28,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         gc.enable()
 
 

@@ -30,6 +30,7 @@ ONLY_PARSED: Final = {
     "serve": "the other commands already run against a service",
     "copy": "runs until stopped; tests/integration/headrace copies to files and clusters",
     "stack": "uses ports that may be in use; see tests/integration/stack",
+    "dr": "exchanges the roles of the clusters that the other commands use; see tests/e2e/test_switchover.py",
     "state": "needs a stopped service; see tests/unit/headrace/test_state_transfer.py",
     "plan --since": "needs weeks of samples in Pinot",
     "loads": "needs weeks of samples in Pinot",

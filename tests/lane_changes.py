@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scripts.architecture import ROOT, tree_of
+from scripts.architecture import ROOT, nodes_of, tree_of
 
 MODULES: Final = sorted((ROOT / "mirror").rglob("*.py"))
 SIZED: Final = ("mirror/client/", "mirror/instance/", "mirror/lane/", "mirror/replication/", "mirror/worker/")
@@ -324,7 +324,7 @@ def chains() -> list[str]:
     """Return the accesses to an object through another: through the runner of lanes, or to a `bench`."""
     found = []
     for file in MODULES:
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
                 continue
             text = ast.unparse(node)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
-from _pytest.nodeid import coerce_node_id
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -27,11 +26,18 @@ _ON_ONE_PINOT: Final = (
     "tests/integration/stack/test_servers.py",
 )
 """Files that use the Pinot of the run, whose table names are fixed, or a Spark session."""
+_OF_ALL_SOURCES: Final = (
+    "tests/unit/test_architecture.py",
+    "tests/unit/test_documents.py",
+    "tests/unit/test_lane_changes.py",
+    "tests/unit/test_wording.py",
+)
+"""Files that parse all sources; one process parses and walks them once."""
 _WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/integration/")
 
 
 class ByServers(LoadFileScheduling):
-    """Scheduler that runs each file in one process, and all files with Pinot or Spark in a common one.
+    """Scheduler that runs each file in one process, and some files in a common one.
 
     Table names in Pinot are fixed, and a Spark session takes half a gigabyte and 20 seconds of CPU.
     One process starts with the files without servers, and computes while the other ones wait for servers.
@@ -46,7 +52,8 @@ class ByServers(LoadFileScheduling):
         self._with_servers: set[object] = set()
 
     def _split_scope(self, nodeid: str) -> str:
-        return _ON_ONE_PINOT[0] if nodeid.startswith(_ON_ONE_PINOT) else super()._split_scope(nodeid)
+        common = (group for group in (_ON_ONE_PINOT, _OF_ALL_SOURCES) if nodeid.startswith(group))
+        return next((group[0] for group in common), "") or super()._split_scope(nodeid)
 
     def _assign_work_unit(self, node: object) -> None:
         wanted = self._begins_with_servers(node)
@@ -74,20 +81,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Within these, the random order is kept.
     """
-    _name_operations(items)
     _require_distinct(items)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)
     items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
-
-
-def _name_operations(items: Sequence[pytest.Item]) -> None:
-    """Add the operation to the identifiers of schemathesis' tests, which pytest 9.2 drops."""
-    for item in items:
-        label = getattr(item, "operation_label", None)
-        if label is not None and label not in item.nodeid:
-            item._id = coerce_node_id(f"{item.nodeid}[{label}]")
 
 
 def _require_distinct(items: Sequence[pytest.Item]) -> None:

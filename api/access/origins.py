@@ -20,6 +20,10 @@ from urllib.parse import urlsplit
 from mirror.errors import Forbidden, InvalidRequest
 from mirror.model.bounds import shown
 
+HOST: Final = "127.0.0.1"
+"""Default host of the REST listener."""
+PORT: Final = 32_311
+"""Default port of the REST listener, which is Brooklin's."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 _LOCAL: Final = "localhost"
@@ -98,3 +102,15 @@ def _host_of(origin: str) -> str:
     except ValueError:
         return ""
     return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reachable only from this machine. Names other than localhost are not: they
+    may resolve to another address later."""
+    if host == _LOCAL:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback

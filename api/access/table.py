@@ -60,6 +60,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             _LOST,
             "/v1/monitor",
             "/v1/loads",
+            "/v1/audits",
             "/v1/movement",
             "/v1/openapi.json",
             "/v1/operations",
@@ -71,6 +72,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/diag",
             "/v1/caller",
             "/v1/overview",
+            "/v1/retirements",
+            "/v1/topics",
             "/v1/usage",
         )
     },
@@ -91,6 +94,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_LOST}/restore",
             "/v1/plans/{identity}/apply",
             "/v1/rebalance",
+            "/v1/retirements",
+            "/v1/retirements/restore",
             "/datastream",
             _BROOKLINS,
         )

@@ -1,5 +1,5 @@
-"""States of partitions, time to catch up and time to loss as Prometheus metrics, uncopied partitions, and
-consumer groups that follow."""
+"""States of partitions, time to catch up and time to loss as Prometheus metrics, uncopied partitions,
+continuous audits, and consumer groups that follow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
+from mirror.jobs.audits.summary import TopicAudit
 from mirror.jobs.groups.status import Statuses
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.ports import Clock
@@ -157,6 +158,43 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
             if len(known) == len(numbers):
                 family.add_metric([name], combine(known))
     yield from (lag, retained, lost)
+
+
+class AuditCollector(Collector):
+    """Series of continuous audits. `current`: audits of this instance by topic."""
+
+    def __init__(self, current: Callable[[], Sequence[TopicAudit]], clock: Clock) -> None:
+        self._current = current
+        self._clock = clock
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe no metrics before a scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        labels = ("datastream", "topic")
+        ages = GaugeMetricFamily(
+            "headrace_audit_complete_through_age_seconds",
+            "age of the newest time before which all records are at the destination, lateness included",
+            labels=labels,
+        )
+        faults = GaugeMetricFamily(
+            "headrace_audit_fault_records",
+            "audited records that differ without an explanation, by verdict",
+            labels=(*labels, "verdict"),
+        )
+        waiting = GaugeMetricFamily(
+            "headrace_audit_waiting_offsets", "copied source offsets that are not audited yet", labels=labels
+        )
+        for one in self._current():
+            place = [one.datastream, one.topic]
+            waiting.add_metric(place, one.waiting)
+            if one.through_ms is not None:
+                ages.add_metric(place, max(self._clock.now_ms() - one.through_ms, 0) / 1_000)
+            for verdict, records in sorted(one.fault_records.items()):
+                faults.add_metric([*place, verdict], records)
+        yield from (ages, faults, waiting)
 
 
 class GroupCollector(Collector):

@@ -18,7 +18,7 @@ from api.http.middleware import received
 from api.http.problems import LegibleJson
 from api.resources.datastreams.dry_runs import DRY_RUN, told_dry_run
 from api.resources.lanes import GROUP, LANES, own_lanes
-from api.resources.movement import MOVEMENT, own_topics, topics_document
+from api.resources.movement import AUDITS, MOVEMENT, audits_document, own_topics, topics_document
 from api.resources.partitions.loads import CLUSTER_LOADS, LOADS, cluster_loads_document, loads_document
 from api.resources.status import HEALTH, own_health
 from api.resources.topic_sums import HEAT, SUMS, own_heat, own_sums, sums_document
@@ -47,6 +47,7 @@ SUBJECTS: Final[Mapping[str, Callable[[Services, Mapping[str, str]], Any]]] = {
     CLUSTER_LOADS: lambda services, _: cluster_loads_document(services),
     HEAT: lambda services, _: own_heat(services),
     MOVEMENT: lambda services, _: topics_document(own_topics(services)),
+    AUDITS: lambda services, _: audits_document(services.audits()),
     SUMS: lambda services, _: sums_document(own_sums(services)),
 }
 """Subjects that other instances may query."""

@@ -1,4 +1,4 @@
-"""/v1/movement: partitions that are not OK, by datastream.
+"""/v1/movement: partitions that are not OK, by datastream; /v1/audits: continuous audits.
 
 Each instance sums its partitions by topic to keep responses small; the queried instance combines them.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter
 
@@ -20,7 +20,9 @@ from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetCredentials, FleetQuery
 from api.http.problems import AnswerModel, RecordAnswer, by_value
 from api.services import Services
+from mirror.audit.verdicts import Verdict
 from mirror.coordination.stores.membership import LiveInstance
+from mirror.jobs.audits.summary import AuditFault, TopicAudit, merged, through_of
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
@@ -242,3 +244,128 @@ async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> M
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
+
+
+AUDITS: Final = "audits"
+_AUDITS: Final = TypeAdapter(list[TopicAudit])
+
+
+def audits_document(audits: Sequence[TopicAudit]) -> Any:
+    """Return audits as JSON-ready values."""
+    return _AUDITS.dump_python([*audits], mode="json")
+
+
+def _audits_read(value: Any) -> Sequence[TopicAudit]:
+    """Parse the audits of another instance; ignores unknown fields. Raises ValueError, InvalidRequest."""
+    return _AUDITS.validate_python(bounds.sequence("its audits", value, _MOST_TOPICS))
+
+
+@dataclass(frozen=True)
+class AuditFaultAnswer(AuditFault, RecordAnswer):
+    """Records of a window of a partition that differ without an explanation."""
+
+    DESCRIPTIONS: ClassVar = {
+        "partition": "Partition of the source topic.",
+        "start_ms": "Start of the window of event time (epoch ms).",
+        "verdict": "`missing`, `altered`, `foreign` or `duplicated`.",
+        "records": "Number of records.",
+        "source_offset": "Offset of the first of them; -1: not at the source.",
+        "destination_offset": "Its offset at the destination; -1: not there, or unknown.",
+    }
+
+    verdict: Annotated[Verdict, by_value(Verdict)]
+
+
+class TopicAuditAnswer(AnswerModel):
+    """Continuous audit of one topic of a datastream."""
+
+    datastream: str
+    topic: str
+    partitions: int
+    """Number of audited partitions."""
+    complete_through_ms: int | None
+    """Every record with an earlier timestamp (epoch ms) is at the destination, unless it arrived at the
+    source later than the lateness in the settings; null: unknown, or a record is missing."""
+    waiting_offsets: int
+    """Number of copied source offsets that are not audited yet."""
+    faults: list[AuditFaultAnswer]
+    """First windows with differences, oldest first."""
+    more_faults: int
+    """Number of further ones."""
+    problem: str
+    """Reason why a partition cannot be audited; empty if there is none."""
+
+
+class AuditsAnswer(AnswerModel):
+    """Continuous audits of datastreams with the option `audit`, by datastream and topic."""
+
+    is_complete: bool
+    """True if all instances responded; otherwise partitions may be missing."""
+    complete_through_ms: int | None
+    """The earliest of the topics; null if unknown for any, or if an instance did not respond."""
+    topics: list[TopicAuditAnswer]
+
+    @classmethod
+    def of(cls, found: Sequence[TopicAudit], *, is_complete: bool) -> AuditsAnswer:
+        """Return the JSON form."""
+        topics = [
+            TopicAuditAnswer(
+                datastream=one.datastream,
+                topic=one.topic,
+                partitions=one.partitions,
+                complete_through_ms=one.through_ms if is_complete else None,
+                waiting_offsets=one.waiting,
+                faults=[AuditFaultAnswer.of(fault) for fault in one.faults],
+                more_faults=one.more_faults,
+                problem=one.problem,
+            )
+            for one in found
+        ]
+        through_ms = through_of(found) if is_complete else None
+        return cls(is_complete=is_complete, complete_through_ms=through_ms, topics=topics)
+
+
+async def audits_now(
+    services: Services, fleet: Fleet, live: Sequence[LiveInstance]
+) -> tuple[list[TopicAudit], bool]:
+    """Query each instance once. Return the audits of all lanes, and whether all instances responded."""
+    replies = await AllInstances(services, fleet, live).ask(FleetQuery(AUDITS), services.audits, _audits_read)
+    values = [reply.value for reply in replies.values()]
+    return merged(one for value in values if value is not None for one in value), None not in values
+
+
+class FleetAudits:
+    """Reads the audits of all instances outside of REST requests, with a separate event loop. Used by one
+    thread at a time."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._credentials = FleetCredentials(services.secret, services.clock)
+
+    def __call__(self) -> Sequence[TopicAudit]:
+        """Return the audits of instances that respond. Raises Unreachable."""
+        services = self._services
+        live = services.live()
+
+        async def look() -> Sequence[TopicAudit]:
+            fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
+            try:
+                return (await audits_now(services, fleet, live))[0]
+            finally:
+                await fleet.close()
+
+        return asyncio.run(look())
+
+
+@router.get("/v1/audits")
+async def audits(
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    datastream: Annotated[str | None, Query(description="only this datastream")] = None,
+) -> AuditsAnswer:
+    """Show up to which time every record is at the destination, and the windows with differences."""
+    live = await run_in_threadpool(reads.live)
+    found, is_complete = await audits_now(services, fleet, live)
+    wanted = [one for one in found if datastream in (None, one.datastream)]
+    return AuditsAnswer.of(wanted, is_complete=is_complete)

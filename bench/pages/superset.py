@@ -97,7 +97,7 @@ def _open(page: Page, url: str) -> None:
     page.goto(f"{url}/login/")
     page.fill("#username", ADMIN)
     page.fill("#password", ADMIN)
-    page.click("input[type=submit]")
+    page.press("#password", "Enter")
     page.wait_for_url(f"{url}/superset/welcome/")
     page.goto(f"{url}/superset/dashboard/{dashboard()['slug']}/")
     for chart in charts():

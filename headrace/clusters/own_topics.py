@@ -17,6 +17,7 @@ def own_topics(settings: HeadraceSettings) -> frozenset[str]:
             mirror.progress_topic,
             mirror.metrics_topic,
             mirror.events_topic,
+            mirror.audit.topic,
             pmp.topic,
             pmp.hourly_topic,
             pmp.dead_letter_topic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from api.access.addresses import is_loopback
+from api.access.origins import is_loopback
 from headrace.settings import HeadraceSettings
 from mirror.model.clusters import server_addresses
 

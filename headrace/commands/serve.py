@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from structlog.stdlib import BoundLogger
 
+    from headrace.auditing.thread import AuditThread
     from headrace.consumer_groups.thread import GroupSynchroniser
     from headrace.foresight.run import ForesightThread
+    from headrace.retirement.thread import TopicWatchThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
     from mirror.instance.health import Health
@@ -141,15 +143,18 @@ def _leaders_threads(
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Return functions that start and stop the threads of a leader: the sizing advice, the synchronisation of
-    consumer groups, and the instance's own monitor if it is enabled."""
+    consumer groups, and the instance's own monitor if it is enabled; and the audits of any instance."""
     from api.metrics.collector import AdviceCollector
-    from api.metrics.movement import GroupCollector
+    from api.metrics.movement import AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
+    registry.register(AuditCollector(built.audit.audits, built.services.clock))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
-    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser] = [
+    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser | TopicWatchThread | AuditThread] = [
         built.foresight,
         built.synchroniser,
+        built.topic_watch,
+        built.audit,
     ]
     if settings.monitor.enabled:
         from headrace.own_monitor import OwnMonitor

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from api.access.addresses import is_loopback
+from api.access.origins import is_loopback
 from headrace.console.access.caller import LARGEST_ANSWER_BYTES, ClientCredentials
 from headrace.console.resources import OPERATIONS
 from mirror.errors import (

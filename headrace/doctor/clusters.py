@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from api.access.addresses import is_loopback
+from api.access.origins import is_loopback
 from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts
 from mirror.adapters.settings import KafkaCluster

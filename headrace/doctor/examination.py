@@ -182,7 +182,8 @@ class Examination:
         if alias == mirror.destination_cluster:
             topics[mirror.progress_topic] = (_READ, _WRITE)
         if alias == mirror.metrics_cluster:
-            topics |= {name: (_WRITE,) for name in (mirror.metrics_topic, mirror.events_topic) if name}
+            written = (mirror.metrics_topic, mirror.events_topic, mirror.audit.topic)
+            topics |= {name: (_WRITE,) for name in written if name}
             topics |= {name: (_READ, _WRITE) for name in (self._settings.monitor.incidents_topic,) if name}
         return topics
 

@@ -1,8 +1,9 @@
-"""Canaries of the monitor, built from the settings."""
+"""Canaries and audits that the monitor watches, built from the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from headrace.clusters.directory import ClusterDirectory
@@ -10,10 +11,12 @@ from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import shared_loop
 from mirror.control.handlers import Control
+from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming
 from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
+from monitor.alerts.audits import audits_of_answer
 from monitor.canary.watch import CanaryPath, Paths
 
 
@@ -56,6 +59,12 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
         }
 
     return paths
+
+
+def rest_audits(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[TopicAudit]]:
+    """Return the audits of the service at `at`, or at the address in the settings. Raises InvalidRequest."""
+    address = settings.service_address(at or settings.monitor.service)
+    return partial(audits_of_answer, RestClient(address, settings=settings.commands))
 
 
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,7 +16,9 @@ from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
+from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.sizing.advice import Advice
+from monitor.alerts.audits import AuditWatch
 from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
@@ -34,11 +36,12 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 class MonitoredService(NamedTuple):
     """A service as a monitor sees it. `read_advice` returns the latest sizing advice, `canaries` the paths
-    of its canaries."""
+    of its canaries, `audits` the continuous audits of its lanes."""
 
     cycle: MonitorCycle
     read_advice: Callable[[], Advice | None]
     canaries: Paths
+    audits: Callable[[], Sequence[TopicAudit]]
 
 
 class MonitorTerm:
@@ -62,7 +65,14 @@ class MonitorTerm:
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
-        alerts.watch(lambda now_ms: [*resize.alerts(now_ms), *canary_alerts(canaries.states)])
+        audits = AuditWatch(service.audits)
+        alerts.watch(
+            lambda now_ms: [
+                *resize.alerts(now_ms),
+                *canary_alerts(canaries.states),
+                *audits.alerts(),
+            ]
+        )
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from api.metrics.collector import AdviceCollector, CertificateCollector, InstanceCollector
-from api.metrics.movement import GroupCollector
+from api.metrics.movement import AuditCollector, GroupCollector
 from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.instance.snapshot import InstanceSnapshot
@@ -95,6 +95,7 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
         InstanceCollector(InstanceSnapshot, clock),
         CertificateCollector(tuple, clock),
         AdviceCollector(lambda: None),
+        AuditCollector(list, clock),
         GroupCollector(dict, clock),
     )
     instance = [family for collector in collectors for family in collector.collect()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.lane.ledger import LeftOut, Uncopied, UncopiedTally
-from mirror.lane.offset_map import Precision
+from mirror.lane.offset_map import OffsetMap, Precision
 from mirror.lane.progress import LaneProgress
 
 
@@ -14,6 +14,11 @@ class LedgerAccount:
         self._map = progress.offset_map
         self._left_out = LeftOut(progress.ledger, progress.offset_map)
         self._tally = UncopiedTally(self._left_out)
+
+    @property
+    def runs(self) -> OffsetMap:
+        """Copied records as runs (source, target, length)."""
+        return self._map
 
     def is_expected(self, source: int) -> bool:
         """Return whether the record was copied; count it if not."""

@@ -46,8 +46,10 @@ async def compare(
     account: LedgerAccount | None,
     rules: MatchRules | None = None,
     look: Look | None = None,
+    origins_end: int = 0,
 ) -> Comparison:
-    """Compare every record of one side with its counterpart. `look`: the logs may grow.
+    """Compare every record of one side with its counterpart. `look`: the logs may grow. `origins_end`: a
+    record that only the destination has may be a copy of any source record before it.
 
     Raises Unreachable, CorruptData.
     """
@@ -55,8 +57,10 @@ async def compare(
     await run.read()
     surplus = run.matcher.finish()
     if surplus:
-        await _explain(surplus, replace(source, end=run.here.end), account)
+        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account)
     uncopied = account.uncopied() if account is not None else Uncopied()
+    if run.windows is not None:
+        run.windows.settle(uncopied.missing)
     ends = min(max(run.here.position, source.end), run.here.end), run.there.end
     sums = run.matcher.source_sum, run.matcher.target_sum
     return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
@@ -94,6 +98,7 @@ class _Run:
         self._source, self._target = source, target
         self._account = account
         self._rules = rules
+        self.windows = rules.windows
         self._look = look
         self._is_source_newer = False
 
@@ -150,7 +155,10 @@ class _Run:
             first, end = max(batch.first, self._source.start), min(batch.next, self.here.end)
             if account is None or batch.header is None or not account.is_left_out(first, end):
                 return True
-            account.note_left_out(first, min(batch.header.record_count, end - first))
+            count = min(batch.header.record_count, end - first)
+            account.note_left_out(first, count)
+            if self.windows is not None:
+                self.windows.leave_out(batch.header.base_timestamp, count)
             self.here.pop()
         return True
 
@@ -169,11 +177,14 @@ class _Run:
         is_inside = is_inside and there.first >= self._target.start and there.next <= self.there.end
         if not is_inside or not equal_contents(here, there):
             return False
+        times = here.header.base_timestamp, here.header.max_timestamp
+        if self.windows is not None and not self.windows.is_one(*times):
+            return False
         if account is not None and not account.is_copy(here.first, here.next, there.first, there.next):
             return False
         self.here.pop()
         self.there.pop()
-        matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count)
+        matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count, times[0])
         self.equal_batches += 1
         return True
 

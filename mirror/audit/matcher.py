@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from mirror.audit.sums import RangeSum, content_digest
 from mirror.audit.verdicts import MOST_FINDINGS, Finding, PartitionFindings, Verdict
+from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record
 
 ROOM: Final = 50_000
@@ -47,7 +48,8 @@ class MatchRules:
 
     `compares_content`: False if transforms change the records, so only the offset map shows which record is
     whose copy. `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: others write
-    to the destination topic too. `sums`: add up the records of both sides.
+    to the destination topic too. `sums`: add up the records of both sides. `windows`: counts the records by
+    window of event time.
     """
 
     compares_content: bool = True
@@ -55,6 +57,7 @@ class MatchRules:
     target_compacts: bool = False
     shares_target: bool = False
     sums: bool = False
+    windows: WindowTally | None = None
     room: int = ROOM
 
 
@@ -75,8 +78,10 @@ class _Unmatched:
 class _UnmatchedRecords:
     """Waiting records of one side."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
         self._room = room
+        self._dropped_as = dropped_as
+        self._windows = windows
         self._by_digest: dict[bytes, list[_Unmatched]] = {}
         self.count = 0
         self.dropped = 0
@@ -95,6 +100,8 @@ class _UnmatchedRecords:
         if self.count >= self._room:
             self.dropped += 1
             waiting.is_done = True
+            if self._windows is not None:
+                self._windows.count(self._dropped_as, waiting.timestamp)
             return
         self._by_digest.setdefault(waiting.digest, []).append(waiting)
         self.count += 1
@@ -127,8 +134,9 @@ class Matcher:
         self.found = PartitionFindings()
         self.source_sum, self.target_sum = RangeSum(), RangeSum()
         """Sums of the records that should be copied, and of those at the destination, with `rules.sums`."""
-        self._absent = _UnmatchedRecords(rules.room)
-        self._surplus = _UnmatchedRecords(rules.room)
+        self._windows = rules.windows
+        self._absent = _UnmatchedRecords(rules.room, "missing", rules.windows)
+        self._surplus = _UnmatchedRecords(rules.room, "foreign", rules.windows)
         self._by_key: dict[bytes, _Unmatched] = {}
         self._last = (-1, -1)
         """Largest offsets of both sides that were matched."""
@@ -141,10 +149,27 @@ class Matcher:
         is absent."""
         return self._rules.sums or bool(self._by_key)
 
-    def match_batch(self, last_source: int, last_target: int, count: int) -> None:
+    def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
         """Count the records of two equal batches at the place of each other."""
         self._last = (last_source, last_target)
         self.found.counts.equal += count
+        self._tally("records", timestamp, count)
+
+    def _tally(self, name: str, timestamp: int, count: int = 1) -> None:
+        if self._windows is not None:
+            self._windows.count(name, timestamp, count)
+
+    def _note(self, finding: Finding) -> None:
+        """Keep the finding of a record."""
+        self.found.note(finding)
+        if self._windows is not None:
+            self._windows.note(finding)
+
+    def _leave_out(self, here: Record) -> None:
+        """Pass a source record that the offset map lacks."""
+        self.source.popleft()
+        if self._windows is not None:
+            self._windows.leave_out(here.timestamp)
 
     def match(self) -> None:
         """Match records while both sides have one."""
@@ -153,7 +178,7 @@ class Matcher:
 
     def _match_next(self, here: Record, there: Record) -> None:
         if self._account is not None and not self._account.is_expected(here.offset):
-            self.source.popleft()
+            self._leave_out(here)
             return
         origin = self._origin(there) if self._account is not None else here.offset
         is_at_place = origin == here.offset
@@ -161,6 +186,7 @@ class Matcher:
             self._pop(here, there)
             self._last = (here.offset, there.offset)
             self.found.counts.equal += 1
+            self._tally("records", here.timestamp)
             self.found.counts.misplaced += not is_at_place
             self._is_shifted = not is_at_place
         elif not self._settle_source(here, there) and not self._settle_target(there):
@@ -242,13 +268,16 @@ class Matcher:
         if target_stamp not in (stamp, REPLACED_TIME):
             counts.altered += 1
             what = f"timestamp {stamp} vs {target_stamp}"
-            self.found.note(Finding(Verdict.ALTERED, source, target, stamp, what))
+            self._note(Finding(Verdict.ALTERED, source, target, stamp, what))
             return
         counts.equal += 1
         if source < self._last[0] or target < self._last[1]:
             counts.reordered += 1
-            self.found.note(Finding(Verdict.ALTERED, source, target, stamp, "order"))
-        elif self._account is not None and self._account.origin(target) != source:
+            self._note(Finding(Verdict.ALTERED, source, target, stamp, "order"))
+            self._last = (max(source, self._last[0]), max(target, self._last[1]))
+            return
+        self._tally("records", stamp)
+        if self._account is not None and self._account.origin(target) != source:
             counts.misplaced += 1
             self._is_shifted = True
         self._last = (max(source, self._last[0]), max(target, self._last[1]))
@@ -260,6 +289,7 @@ class Matcher:
             if here.value is None:  # the log cleaner removes tombstones
                 waiting.is_done = True
                 self.found.counts.target_compacted += 1
+                self._tally("explained", here.timestamp)
                 return waiting
             waiting.key = _key_digest(here.key)
         self._absent.add(waiting)
@@ -273,19 +303,22 @@ class Matcher:
         if waiting is not None and not waiting.is_done:
             self._absent.remove(waiting)
             self.found.counts.target_compacted += 1
+            self._tally("explained", waiting.timestamp)
 
     def _wait_there(self, there: Record, origin: int | None) -> _Unmatched:
         waiting = _Unmatched(there.offset, there.timestamp, content_digest(there))
         if origin is not None and self._rules.source_compacts:
             waiting.is_done = True
             self.found.counts.source_compacted += 1
+            self._tally("explained", there.timestamp)
         elif origin is None and self._rules.shares_target and self._account is not None:
             waiting.is_done = True
             self.found.counts.unrelated += 1
+            self._tally("explained", there.timestamp)
         elif not self._rules.compares_content:
             waiting.is_done = True
             self.found.counts.duplicated += 1
-            self.found.note(Finding(Verdict.DUPLICATED, -1, there.offset, there.timestamp))
+            self._note(Finding(Verdict.DUPLICATED, -1, there.offset, there.timestamp))
         else:
             self._surplus.add(waiting)
         return waiting
@@ -295,7 +328,7 @@ class Matcher:
         while self.source:
             here = self.source[0]
             if self._account is not None and not self._account.is_expected(here.offset):
-                self.source.popleft()
+                self._leave_out(here)
             elif not self._settle_source(here):
                 self._pop(here, None)
                 self._wait_here(here)
@@ -319,23 +352,26 @@ class Matcher:
                 self._surplus.remove(beside)
                 counts.altered += 1
                 places = waiting.offset, beside.offset
-                found.note(Finding(Verdict.ALTERED, *places, waiting.timestamp, waiting.what))
+                self._note(Finding(Verdict.ALTERED, *places, waiting.timestamp, waiting.what))
             else:
                 counts.missing += 1
-                found.note(Finding(Verdict.MISSING, waiting.offset, -1, waiting.timestamp))
+                self._note(Finding(Verdict.MISSING, waiting.offset, -1, waiting.timestamp))
         lost, strange = self._absent.dropped, self._surplus.dropped
         found.at_least = bool(lost or strange)
         counts.altered += min(lost, strange)
         counts.missing += max(lost - strange, 0)
         counts.foreign += max(strange - lost, 0)
-        return Surplus(found, self._surplus)
+        return Surplus(found, self._surplus, self._windows)
 
 
 class Surplus:
     """Records that only the destination has. Show it the source's records, then call `judge`."""
 
-    def __init__(self, found: PartitionFindings, waiting: _UnmatchedRecords) -> None:
+    def __init__(
+        self, found: PartitionFindings, waiting: _UnmatchedRecords, windows: WindowTally | None = None
+    ) -> None:
         self._found = found
+        self._windows = windows
         self._waiting = waiting.in_order()
         self._wanted = {waiting.digest for waiting in self._waiting}
         self._origins: dict[bytes, int] = {}
@@ -373,7 +409,10 @@ class Surplus:
             else:
                 self._found.counts.duplicated += 1
             source = -1 if origin is None else origin
-            self._found.note(Finding(verdict, source, waiting.offset, waiting.timestamp))
+            finding = Finding(verdict, source, waiting.offset, waiting.timestamp)
+            self._found.note(finding)
+            if self._windows is not None:
+                self._windows.note(finding)
         return self._found
 
 

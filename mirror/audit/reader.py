@@ -5,7 +5,7 @@ Only fetches and batch headers are needed to walk a log. A batch is decoded only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -36,10 +36,14 @@ def _noted_nowhere(_offsets: int) -> None:
     """Ignore progress."""
 
 
+async def _unlimited(_bytes: int) -> None:
+    """Continue at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogRange:
     """Offsets [start, end) of a partition. `committed`: skip aborted transactions. `on_read`: callback for
-    the number of offsets read since the last call."""
+    the number of offsets read since the last call. `pace`: awaited after each fetch, with its bytes."""
 
     cluster: Cluster
     place: TopicPartition
@@ -47,6 +51,7 @@ class LogRange:
     end: int
     committed: bool = True
     on_read: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
+    pace: Callable[[int], Awaitable[None]] = field(default=_unlimited, compare=False, repr=False)
 
 
 class StoredBatch(NamedTuple):
@@ -61,6 +66,13 @@ class StoredBatch(NamedTuple):
     def replaces_time(self) -> bool:
         """True if the broker has replaced the timestamps of the records."""
         return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
+
+    def first_time(self, start: int) -> int:
+        """Return the timestamp of its first record from an offset on, as far as its header has it."""
+        if self.header is None:
+            return self.records(start, self.next)[0].timestamp
+        is_first = self.first >= start and not self.replaces_time
+        return self.header.base_timestamp if is_first else self.header.max_timestamp
 
     def records(self, start: int, end: int, *, keeps_append_time: bool = True) -> list[Record]:
         """Decode the records with offsets in [start, end). Raises CorruptData, PayloadTooLarge."""
@@ -87,16 +99,17 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over the batches with records of a range, in order, without markers and aborted records."""
+    """Cursor over the batches with records of a range, in order, without markers and aborted records.
+    `step_bytes`: first limit of a fetch, which returns at least one batch."""
 
-    def __init__(self, log: LogRange) -> None:
+    def __init__(self, log: LogRange, step_bytes: int = _STEP_BYTES) -> None:
         self._log = log
         self.end = log.end
         self.position = log.start
         """Offset after the last batch read."""
         self._batches: list[StoredBatch] = []
         self._requested = -1
-        self._bytes = _STEP_BYTES
+        self._bytes = step_bytes
 
     @property
     def has_batch(self) -> bool:
@@ -134,6 +147,7 @@ class LogCursor:
             self._requested = self.position
             cluster = self._log.cluster
             part = await cluster.patiently(self._fetch, topic=self._log.place.topic)
+            await self._log.pace(len(part.records))
             if len(part.records):
                 return part
             self.position = self.end  # compacted to the end, or an open transaction

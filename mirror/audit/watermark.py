@@ -42,6 +42,15 @@ class PartitionWatermark:
         while not self._is_stopped and self._ends and self._ends[0][1] <= position:
             self.through_ms = self._ends.popleft()[0]
 
+    @property
+    def is_stopped(self) -> bool:
+        """True after a difference."""
+        return self._is_stopped
+
+    def resume(self, through_ms: int | None, *, is_stopped: bool) -> None:
+        """Continue from a stored state."""
+        self.through_ms, self._is_stopped = through_ms, is_stopped
+
     def restart(self) -> None:
         """Start again: records that were compared before have to be compared again."""
         self.through_ms, self._is_stopped = None, False

@@ -161,6 +161,21 @@ class LeaderSettings(Settings):
         return self
 
 
+class AuditSettings(Settings):
+    """Continuous audits of datastreams with the option `audit`. Each instance audits its own lanes."""
+
+    topic: str = "headrace-audit-windows"
+    """Topic of the audited windows, on the cluster of the metrics topic; empty: none is written."""
+    window_seconds: int = Field(default=600, ge=60, le=86_400)
+    """Length of a window of event time."""
+    interval_seconds: float = Field(default=300.0, ge=0.5, le=3_600.0)
+    """Time between two audits of what was copied since."""
+    lateness_seconds: float = Field(default=600.0, ge=0.0, le=604_800.0)
+    """Longest time from the timestamp of a record to its arrival at the source."""
+    bytes_per_second: int = Field(default=10_000_000, ge=100_000)
+    """Maximum rate of an instance's audits; they also use at most a quarter of a core."""
+
+
 class OwnerQuotaSettings(Settings):
     """Combined limits of an owner's datastreams. The entry `*` applies to each owner without an entry."""
 

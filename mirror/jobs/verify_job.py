@@ -6,14 +6,16 @@ running datastream has copied according to its checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mirror.audit.account import LedgerAccount
 from mirror.audit.comparison import compare
+from mirror.audit.counts import CountRules, count_copies
 from mirror.audit.matcher import MatchRules
 from mirror.audit.reader import LogRange
+from mirror.audit.windows import WindowTally
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
@@ -40,8 +42,11 @@ class VerifyJob:
     intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
     destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
-    partitions; if given, other offsets and partitions are not compared. `judges_tail`: without records in
-    flight, compare records of the destination after the copied ones too.
+    partitions; if given, other offsets and partitions are not compared. `resumes`: destination offsets up to
+    which an earlier comparison of a partition has read. `judges_tail`: without records in flight, compare
+    records of the destination after the copied ones too. `counts`: with windows and a state, compare offsets
+    with the offset map instead of reading records. `windows`: counts the records by window of
+    event time. `pace`: see `LogRange`.
     """
 
     source: ClusterRef
@@ -55,7 +60,11 @@ class VerifyJob:
     is_shared: bool = False
     sums: bool = False
     ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
+    resumes: Mapping[TopicPartition, int] = field(default_factory=dict)
     judges_tail: bool = True
+    counts: CountRules | None = None
+    windows: WindowTally | None = None
+    pace: Callable[[int], Awaitable[None]] | None = None
 
     def __post_init__(self) -> None:
         self.selection.require_topic_characters()
@@ -103,13 +112,13 @@ async def verify_copy(
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
-    ends = await _target_ends(bench, job, places)
+    ends = await target_ends(bench, job, places)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         verdicts += await bench.loop.together(
-            _verify(bench, job, place, _Stored(stored.get(place), ends.get(place, 0)), watched)
+            _verify(bench, job, place, StoredCopy(stored.get(place), ends.get(place, 0)), watched.read)
             for place in part
         )
         watched.finished(len(part))
@@ -143,7 +152,7 @@ async def _stored(
     return {key.partition: progress for key, progress in found.items() if progress is not None}
 
 
-class _Stored(NamedTuple):
+class StoredCopy(NamedTuple):
     """Stored progress of a partition, and the end of its copy before the progress was read."""
 
     progress: LaneProgress | None
@@ -160,7 +169,7 @@ class _Stored(NamedTuple):
         )
 
 
-async def _target_ends(
+async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Return the present ends of the copies; partitions without one have no entry."""
@@ -178,8 +187,8 @@ async def _verify(
     bench: EngineContext,
     job: VerifyJob,
     place: TopicPartition,
-    stored: _Stored,
-    watched: _ComparisonProgress,
+    stored: StoredCopy,
+    on_read: Callable[[int], None],
 ) -> PartitionVerdict:
     try:
         sides = await _sides(bench, job, place, stored)
@@ -192,18 +201,25 @@ async def _verify(
                 problem=f"{counted(sides.expired, 'offset')} of mirrored records that the source still has"
                 f" are missing at the destination, which starts at {two.start}: check its retention",
             )
-        return await _compared(bench, job, sides, watched)
+        return await _compared(bench, job, sides, on_read)
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
 
 
 async def _compared(
-    bench: EngineContext, job: VerifyJob, sides: _Sides, watched: _ComparisonProgress
+    bench: EngineContext, job: VerifyJob, sides: _Sides, on_read: Callable[[int], None]
 ) -> PartitionVerdict:
     account = sides.account
-    one, two = (replace(side, on_read=watched.read) for side in (sides.source, sides.target))
+    one, two = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
+    if job.pace is not None:
+        one, two = (replace(side, pace=job.pace) for side in (one, two))
+    if job.counts is not None and job.windows is not None and account is not None:
+        ranges = (one.start, one.end), (two.start, two.end)
+        found = count_copies(account.runs, *ranges, job.counts, job.windows)
+        return PartitionVerdict(one.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
     rules = await _rules(bench, job, one.place.topic)
-    found = await compare(one, two, account, rules, None if job.state else _end_now)
+    look = None if job.state else _end_now
+    found = await compare(one, two, account, rules, look, sides.origins_end)
     return PartitionVerdict(
         one.place,
         (one.start, found.source_end),
@@ -225,6 +241,7 @@ async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules
         target_compacts=_is_compacted(there),
         shares_target=job.is_shared,
         sums=job.sums,
+        windows=job.windows,
     )
 
 
@@ -245,27 +262,43 @@ async def _end_now(side: LogRange) -> int:
 
 
 class _Sides(NamedTuple):
-    """Ranges to compare. `expired`: number of copied offsets that only the destination has deleted."""
+    """Ranges to compare. `expired`: number of copied offsets that only the destination has deleted.
+    `origins_end`: see `compare`."""
 
     source: LogRange
     target: LogRange
     account: LedgerAccount | None
     expired: int = 0
     unjudged: int = 0
+    origins_end: int = 0
 
 
-async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: _Stored) -> _Sides:
+async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: StoredCopy) -> _Sides:
+    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
+    committed = job.isolation is Isolation.READ_COMMITTED
+    here = await _range(bench.cluster(job.source), place, committed=committed)
+    there = await _range(bench.cluster(job.destination), copy, committed=committed)
+    return _sides_within(bench, job, place, stored, (here, there))
+
+
+def _sides_within(
+    bench: EngineContext,
+    job: VerifyJob,
+    place: TopicPartition,
+    stored: StoredCopy,
+    logs: tuple[tuple[int, int], tuple[int, int]],
+) -> _Sides:
+    """Return the ranges to compare. `logs`: start and end of the logs of both sides."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
-    start, end = await _range(source, place, committed=committed)
-    target_start, target_end = await _range(target, copy, committed=committed)
-    account, expired, unjudged = None, 0, 0
+    (start, end), (target_start, target_end) = logs
+    account, expired, unjudged, origins_end = None, 0, 0, 0
     if job.state:
         progress = stored.progress
         if progress is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
-        account, offset_map = LedgerAccount(progress), progress.offset_map
+        account, offset_map, origins_end = LedgerAccount(progress), progress.offset_map, progress.next_offset
         wanted, until = (start, end) if job.ranges is None else job.ranges[place]
         unjudged = max(min(end, until) - max(progress.next_offset, start, wanted), 0)
         is_whole = job.ranges is None or until >= progress.next_offset
@@ -275,7 +308,7 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
         start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
-        target_start = max(target_start, offset_map.forward(start).offset)
+        target_start = max(target_start, job.resumes.get(place, offset_map.forward(start).offset))
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)
@@ -288,6 +321,7 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         account,
         expired,
         unjudged,
+        origins_end,
     )
 
 
@@ -311,20 +345,37 @@ async def audit_copy(
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
-    ends = await _target_ends(bench, job, places)
+    ends = await target_ends(bench, job, places)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for place in places:
-        before = _Stored(stored.get(place), ends.get(place, 0))
-        try:
-            verdict = await _audit(bench, job, place, before, watched)
-        except HeadraceError as error:
-            if error.retriable:
-                raise
-            verdict = PartitionVerdict(place, problem=str(error))
-        verdicts.append(replace(verdict, lane=before.history))
+        before = StoredCopy(stored.get(place), ends.get(place, 0))
+        verdicts.append(await audit_partition(bench, job, place, before, watched.read))
         watched.finished(1)
     return verdicts
+
+
+async def audit_partition(
+    bench: EngineContext,
+    job: VerifyJob,
+    place: TopicPartition,
+    stored: StoredCopy,
+    on_read: Callable[[int], None] = lambda _offsets: None,
+    logs: tuple[tuple[int, int], tuple[int, int]] | None = None,
+) -> PartitionVerdict:
+    """Compare the records of one partition that are copied according to its stored state. `on_read`: callback
+    for the number of offsets read. `logs`: start and end of the logs of both sides, read after the stored
+    state. Raises like `audit_copy`."""
+    try:
+        if logs is None:
+            verdict = await _audit(bench, job, place, stored, on_read)
+        else:
+            verdict = await _compared(bench, job, _sides_within(bench, job, place, stored, logs), on_read)
+    except HeadraceError as error:
+        if error.retriable:
+            raise
+        verdict = PartitionVerdict(place, problem=str(error))
+    return replace(verdict, lane=stored.history)
 
 
 async def ranges_between(
@@ -363,8 +414,8 @@ async def _audit(
     bench: EngineContext,
     job: VerifyJob,
     place: TopicPartition,
-    stored: _Stored,
-    watched: _ComparisonProgress,
+    stored: StoredCopy,
+    on_read: Callable[[int], None],
 ) -> PartitionVerdict:
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
@@ -373,11 +424,11 @@ async def _audit(
         return PartitionVerdict(place, (start, start), unjudged=end - start)
     copy = job.naming.destination(place.topic)
     if target.topics[copy].error != Code.UNKNOWN_TOPIC_OR_PARTITION:
-        return await _compared(bench, job, await _sides(bench, job, place, stored), watched)
+        return await _compared(bench, job, await _sides(bench, job, place, stored), on_read)
     if job.ranges is not None:
         start, end = max(start, job.ranges[place][0]), min(end, job.ranges[place][1])
     unjudged = max(end - max(progress.next_offset, start), 0)
     start = max(start, progress.ledger.start)
     here = LogRange(source, place, start, max(min(end, progress.next_offset), start))
     there = LogRange(target, TopicPartition(copy, place.partition), 0, 0)
-    return await _compared(bench, job, _Sides(here, there, LedgerAccount(progress), 0, unjudged), watched)
+    return await _compared(bench, job, _Sides(here, there, LedgerAccount(progress), 0, unjudged), on_read)

@@ -64,7 +64,11 @@ CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
 """Canary records that the source acknowledged have not arrived at the destination."""
 CANARY_UNAVAILABLE: Final = AlertKind("HeadraceCanaryUnavailable", Severity.WARNING)
 """Canary records cannot be written, or do not arrive in time."""
-OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE})
+AUDIT_DIFFERENCE: Final = AlertKind("HeadraceAuditDifference", Severity.CRITICAL)
+"""Records at the destination differ from the source, and nothing explains it."""
+OF_ITSELF: Final = frozenset(
+    {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE}
+)
 """Alerts that do not depend on the evaluation of datastreams."""
 
 CATALOGUE: Final = (
@@ -93,6 +97,7 @@ CATALOGUE: Final = (
     RESIZE,
     CANARY_LOST,
     CANARY_UNAVAILABLE,
+    AUDIT_DIFFERENCE,
     WATCHDOG,
 )
 
@@ -167,6 +172,6 @@ class AlertPatience:
             return self.recovered_seconds
         return (
             self.keep_seconds
-            if kind in (HALTED, UNJUDGED, CANARY_UNAVAILABLE) or kind in OF_PARTITIONS
+            if kind in (HALTED, UNJUDGED, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE) or kind in OF_PARTITIONS
             else 0.0
         )

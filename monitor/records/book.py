@@ -60,8 +60,7 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Time for which the objective was missed in the latest incident of each datastream. After its end:
-        start of the next such time."""
+        """Time of missed objective in the latest incident; after its end, the start of the next such time."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.

@@ -182,8 +182,26 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _restore_and_forget(asked, world)
         _translate(asked, world, kafka_pair)
         _restart_from_the_start(asked, world)
+        _retire_and_restore(asked, kafka_pair)
         _through_the_states(asked, world)
         assert asked.unanswered() == OF_PINOT
+
+
+def _retire_and_restore(asked: CheckedClient, kafka_pair: KafkaPair) -> None:
+    topic = f"idle-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, 1)
+    found = asked.ask("GET", "/v1/topics?cluster=source&days=0").json()["topics"]
+    assert topic in {one["topic"] for one in found}
+    body = {"cluster": "source", "topic": topic}
+    asked.ask("POST", "/v1/retirements", 409, json=body)  # too young
+    step = body | {"days": 0, "execute": True}
+    wait_until(  # groups of other tests may be rebalancing
+        lambda: asked.client.post("/v1/retirements", json=step).is_success, "the topic is sealed"
+    )
+    assert asked.ask("POST", "/v1/retirements", json=step).json()["retirement"]["phase"] == "sealed"
+    assert [one["topic"] for one in asked.ask("GET", "/v1/retirements").json()] == [topic]
+    asked.ask("POST", "/v1/retirements/restore", json=body)
+    asked.ask("POST", "/v1/retirements/restore", 404, json=body)
 
 
 def _create_and_read(asked: CheckedClient, world: World) -> None:
@@ -324,6 +342,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
         ("answered", name) for name in names
     ]
     asked.ask("GET", "/v1/movement")
+    assert asked.ask("GET", "/v1/audits").json()["topics"] == []
     (glance,) = asked.ask("GET", "/v1/overview").json()["datastreams"]
     assert (glance["name"], glance["partitions"], glance["not_copied"]) == ("rest", PARTITIONS, 0)
     asked.ask("GET", "/v1/overview?datastream=no-such", 404)

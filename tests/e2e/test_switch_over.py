@@ -1,4 +1,4 @@
-"""Failover and failback as on docs/how-to/disaster-recovery.md: each record exists once at both ends."""
+"""A switch and a return without `headrace dr`: each record exists once at both ends."""
 
 from __future__ import annotations
 

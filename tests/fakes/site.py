@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 from fastapi import FastAPI
@@ -31,13 +32,18 @@ from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
-from mirror.coordination.stores.cluster_ids import BoundClusters
+from mirror.coordination.retirement.topic_use import ClusterLook, UnusedRules
+from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
+from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance
 from mirror.jobs.groups.record import read_groups
+from mirror.jobs.retirement.evidence import TopicWatch
+from mirror.jobs.retirement.steps import TopicRetirements
+from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
@@ -63,6 +69,11 @@ HOSTS = frozenset(
 )
 """Host names of the instances in tests."""
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
+
+
+def no_cluster(cluster: ClusterRef, _: object) -> NoReturn:
+    """Fail like a cluster that does not respond."""
+    raise Unreachable(f"{cluster} does not respond")
 
 
 class SiteTransport(httpx.AsyncBaseTransport):
@@ -113,6 +124,8 @@ class Site:
         self.load_history: Callable[[LoadHistoryQuery], LoadHours] = no_history
         self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
         self.usage: Callable[[TimeRange], UsageReport] = no_usage
+        self.ask_cluster: Callable[[ClusterRef, Any], Any] = lambda *_: ClusterLook("id", {})
+        """Runs questions of retirements on a cluster."""
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         self.source.identity, self.destination.identity = "id-of-source", "id-of-destination"
@@ -188,6 +201,19 @@ class Site:
             newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
+            retirements=TopicRetirements(
+                TopicWatch(
+                    TopicUseStore(self.session),
+                    KnownClusters(self.session),
+                    self._ask_cluster,
+                    lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
+                    lambda _, keys: read_groups(keys, self.followed),
+                    self.clock,
+                ),
+                RetirementStore(self.session),
+                UnusedRules(),
+                self.leader.events.append,
+            ),
             is_store_answering=lambda: self.session.is_up,
             secret=lambda: service_secret(self.session),
             transport=lambda: self.neighbours,
@@ -200,6 +226,9 @@ class Site:
         self.client = client_of(self.app)
         self.neighbours = SiteTransport(self.server.applications)
         self.server.applications[f"{name}.test"] = self.app
+
+    def _ask_cluster(self, cluster: ClusterRef, question: Any) -> Any:
+        return self.ask_cluster(cluster, question)
 
     def _stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
         return self.turns.ask(destination, lambda: self._progress_of(group))
@@ -253,6 +282,12 @@ class Site:
     def stored(self, name: str) -> Datastream:
         """Return the stored definition."""
         return self.definitions.get(DatastreamName(name)).datastream
+
+
+@cache
+def openapi_document() -> Any:
+    """Return the OpenAPI document as a client receives it; computing it takes most of a second."""
+    return Site().client.get("/v1/openapi.json").json()
 
 
 def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:

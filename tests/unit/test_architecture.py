@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, requires
 from pathlib import Path
 from textwrap import dedent
@@ -18,11 +17,8 @@ from typing import Final
 
 import pytest
 
-from api.app import described_app
-from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
-from headrace_dev.reference.of_settings import settings_reference
-from scripts.architecture import size_of, tree_of, twins
+from scripts.architecture import nodes_of, size_of, tree_of, twins
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
@@ -132,12 +128,6 @@ def every_module_of(wing):
     package = importlib.import_module(wing)
     return [wing, *(one.name for one in pkgutil.walk_packages(package.__path__, wing + "."))]
 """
-
-
-@cache
-def nodes_of(file: Path) -> list[ast.AST]:
-    """Return the nodes of a file; walking the trees of all files takes a second."""
-    return list(ast.walk(tree_of(file)))
 
 
 def name_of(file: Path) -> str:
@@ -318,7 +308,7 @@ def broad_handlers() -> Iterator[tuple[str, str]]:
     """Yield place and source line of every clause that catches all exceptions."""
     for file in FILES:
         lines = file.read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -408,16 +398,6 @@ def test_public_functions_and_classes_are_documented() -> None:
         and not ast.get_docstring(node)
     ]
     assert bare == []
-
-
-def test_the_configuration_page_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert page == settings_reference(), "run headrace-dev reference configuration > docs/configuration.md"
-
-
-def test_the_page_of_the_rest_interface_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs/rest.md").read_text(encoding="utf-8")
-    assert page == rest_reference(described_app().openapi()), "run headrace-dev reference rest > docs/rest.md"
 
 
 def test_every_entry_point_leads_somewhere() -> None:

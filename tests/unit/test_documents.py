@@ -23,7 +23,7 @@ from headrace.settings import HeadraceSettings
 from headrace_dev.__main__ import app as development_app
 from headrace_dev.reference.of_metrics import described
 from mirror.coordination.stores import znodes
-from scripts.architecture import PACKAGES, ROOT
+from scripts.architecture import PACKAGES, ROOT, nodes_of
 from tests.situations import SITUATIONS, situations_on
 from tests.unit.test_worked_examples import examples, hunks_of
 
@@ -51,10 +51,9 @@ _TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 @cache
 def texts_of(file: Path) -> list[str]:
     """Return the lines of a page, or of every string in a source file."""
-    text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
-        return text.splitlines()
-    strings = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+        return file.read_text(encoding="utf-8").splitlines()
+    strings = (node.value for node in nodes_of(file) if isinstance(node, ast.Constant))
     return [line for one in strings if isinstance(one, str) for line in one.splitlines()]
 
 

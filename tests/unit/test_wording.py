@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mirror.wording import counted
+from scripts.architecture import nodes_of
 
 ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
@@ -62,7 +63,7 @@ def _is_constant(value: ast.expr) -> bool:
 
 
 def _counts(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes_of(file):
         if not isinstance(node, ast.JoinedStr):
             continue
         for value, text in zip(node.values, node.values[1:], strict=False):

@@ -30,6 +30,7 @@ from mirror.errors import InvalidRequest, RefusedFields
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.audit_mode import DEFAULT_AUDIT, AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
 from mirror.model.datastreams.objectives.mode import Mode
@@ -223,6 +224,8 @@ class OptionFields(StrictModel, SharedFields):
     null: default from the monitor's settings."""
     canary: bool = False
     """Write one record a second to a topic of its own at the source, and measure its arrival."""
+    audit: Annotated[AuditMode, _ByName] = DEFAULT_AUDIT
+    """Continuous comparison of the source with the destination."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
@@ -424,6 +427,7 @@ class DatastreamAnswer(OptionFields):
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             monitor=typed["monitor"],
             canary=typed["canary"],
+            audit=typed["audit"],
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),

@@ -101,6 +101,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
     from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
+        AUDIT_WINDOWS,
         INCIDENTS,
         MIRROR_METRICS,
         PARTITION_METRICS,
@@ -116,6 +117,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
         PARTITION_METRICS_HOURLY.name: settings.pmp.hourly_topic,
         MIRROR_METRICS.name: settings.mirror.metrics_topic,
         PLACEMENT_EVENTS.name: settings.mirror.events_topic,
+        AUDIT_WINDOWS.name: settings.mirror.audit.topic or AUDIT_WINDOWS.topic,
         INCIDENTS.name: settings.monitor.incident_rows_topic or INCIDENTS.topic,
     }
     return {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from api.access.addresses import HOST, PORT
+from api.access.origins import HOST, PORT
 from headrace.console.access.caller import CallerSettings, ServiceAccess, services_at
 from headrace.console.access.document import NOT_SETTINGS, PREFIX, port_offset, read_document
 from mirror.model.clusters import address_of

@@ -34,6 +34,9 @@
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
     /import                        exists while a state is imported; instances do not start meanwhile
+    /topic-use/<cluster>/<number>  when the topics of a cluster were first seen, written and read; many topics
+                                   share a node
+    /retirements/<key>             retirement of a topic that is in progress
     /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
 A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
@@ -98,6 +101,10 @@ TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"
 ACTING: Final = "/monitor"
 IMPORT: Final = "/import"
+TOPIC_USE: Final = "/topic-use"
+DR: Final = "/dr"
+"""States of the pairs of `headrace dr`, by name."""
+RETIREMENTS: Final = "/retirements"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024

@@ -11,6 +11,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from
 from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
@@ -253,6 +254,11 @@ class Datastream:
     def monitor_mode(self) -> Mode | None:
         """Reaction of the monitor to a breach; None for the monitor's default."""
         return mode_from(self.metadata)
+
+    @property
+    def audit_mode(self) -> AuditMode:
+        """Extent of the continuous audit."""
+        return audit_mode_from(self.metadata)
 
     @cached_property
     def following_groups(self) -> FollowingGroups:

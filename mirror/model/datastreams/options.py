@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.model.datastreams import consumer_groups
+from mirror.model.datastreams.audit_mode import AUDIT_MODE, DEFAULT_AUDIT, AuditMode
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
@@ -73,7 +74,7 @@ OPTIONS: Final = (
         ("destination", "shared"),
         bool,
         "Allow other datastreams that also set this option to write to the same topics.",
-        "Share destination topics with others that set it.",
+        "Share topics with others that set it.",
         key=SHARED_DESTINATION,
         default=False,
     ),
@@ -122,7 +123,7 @@ OPTIONS: Final = (
         ("policies", "on_loss"),
         OnLoss,
         "Action if the source has lost records, or its log was replaced.",
-        "Action if the source loses records before they are copied.",
+        "Action if the source loses records.",
         key=f"{PREFIX}on-loss",
         default=DEFAULT_POLICY.on_loss,
     ),
@@ -239,6 +240,14 @@ OPTIONS: Final = (
         "Measure delivery with one record a second.",
         key=CANARY,
         default=False,
+    ),
+    DatastreamOption(
+        ("audit",),
+        AuditMode,
+        "Continuous comparison of the source with the destination.",
+        "Continuous audit.",
+        key=AUDIT_MODE,
+        default=DEFAULT_AUDIT,
     ),
     DatastreamOption(
         ("groups", "include"),

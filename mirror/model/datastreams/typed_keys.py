@@ -5,11 +5,12 @@ Brooklin's interface shows the metadata keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from mirror.model.datastreams.audit_mode import AUDIT_MODE, audit_mode_from
 from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
@@ -42,6 +43,10 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     START_POSITIONS: ("start_positions",),
 }
 """Path of the field in a /v1 document, by metadata key."""
+_MODES: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | None]]] = {
+    MONITOR_MODE: mode_from,
+    AUDIT_MODE: audit_mode_from,
+}
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -66,7 +71,10 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
         return sorted(excluded_settings(metadata))
     if option.key in FIELDS:
         return getattr(groups_from(metadata), option.field)
-    value = mode_from(metadata) if option.key == MONITOR_MODE else getattr(policy, option.field)
+    if option.key in _MODES:
+        value: Any = _MODES[option.key](metadata)
+    else:
+        value = getattr(policy, option.field)
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple):

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 
 from mirror.protocol.control.call import Call
+from mirror.protocol.control.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""Type of a group with the protocol of KIP-848."""
 
 SHARE: Final = "share"
 """Type of a share group (KIP-932)."""
+_CONSUMER: Final = "consumer"
+"""Protocol type of classic groups of consumers."""
+_WORKER_GROUPS: Final = frozenset({"connect", "sr"})
+"""Protocol types of the groups of Kafka Connect's workers and of schema registries, which divide work. The
+consumers of a connector have a group of their own."""
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
 _MANY_BYTES: Final = 32 * 1024 * 1024
 """Response with some hundred thousand groups."""
@@ -54,3 +73,82 @@ def list_groups() -> Call[ListedGroups]:
         read,
         _MANY_BYTES,
     )
+
+
+class DescribedGroup(NamedTuple):
+    """Topics that the members of a group read; None if the response does not show them, such as during a
+    rebalance."""
+
+    error: int
+    topics: frozenset[str] | None
+
+
+def describe_group(group: str) -> Call[DescribedGroup]:
+    """Request the topics of a classic group's members from its coordinator."""
+
+    def read(response: Any) -> DescribedGroup:
+        found = response.groups[0]
+        if found.error_code:
+            return DescribedGroup(found.error_code, None)
+        if found.protocol_type in _WORKER_GROUPS:
+            return DescribedGroup(0, frozenset())
+        is_known = found.protocol_type == _CONSUMER and all(one.member_metadata for one in found.members)
+        return DescribedGroup(
+            0,
+            frozenset(topic for one in found.members for topic in _member_topics(one)) if is_known else None,
+        )
+
+    return Call(
+        DescribeGroupsRequest,
+        DescribeGroupsResponse,
+        (0, 5),
+        lambda version: DescribeGroupsRequest(groups=[group], version=version),
+        read,
+        _MANY_BYTES,
+    )
+
+
+def describe_consumer_group(group: str) -> Call[DescribedGroup]:
+    """Request the topics of a group of the type consumer (KIP-848) from its coordinator."""
+
+    def read(response: Any) -> DescribedGroup:
+        found = response.groups[0]
+        if found.error_code:
+            return DescribedGroup(found.error_code, None)
+        topics: set[str] = set()
+        for member in found.members:
+            topics.update(member.subscribed_topic_names)
+            for assignment in (member.assignment, member.target_assignment):
+                topics.update(one.topic_name for one in assignment.topic_partitions)
+        return DescribedGroup(0, frozenset(topics))
+
+    return Call(
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+        (0, 1),
+        lambda version: ConsumerGroupDescribeRequest(group_ids=[group], version=version),
+        read,
+        _MANY_BYTES,
+    )
+
+
+def _member_topics(member: Any) -> Iterator[str]:
+    """Yield the topics that a member subscribes to or is assigned."""
+    yield from _topics_in(bytes(member.member_metadata), has_partitions=False)
+    if member.member_assignment:
+        yield from _topics_in(bytes(member.member_assignment), has_partitions=True)
+
+
+def _topics_in(data: bytes, *, has_partitions: bool) -> Iterator[str]:
+    """Yield the topics of a subscription or assignment of Kafka's consumer protocol."""
+    (count,) = struct.unpack_from(">i", data, 2)
+    at = 6
+    for _ in range(count):
+        (size,) = struct.unpack_from(">h", data, at)
+        name = data[at + 2 : at + 2 + size]
+        if size < 0 or len(name) != size:
+            raise ValueError("a topic name of a member is incomplete")
+        yield name.decode()
+        at += 2 + size
+        if has_partitions:
+            at += 4 + 4 * struct.unpack_from(">i", data, at)[0]

@@ -22,6 +22,8 @@ from mirror.protocol.control.cluster import metadata_bytes
 
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
+_MANY_BYTES: Final = 32 * 1024 * 1024
+"""Response with the partitions of a large broker."""
 
 
 class AclOperation(IntEnum):
@@ -125,6 +127,28 @@ def log_folders() -> Call[tuple[LogFolder, ...]]:
         return DescribeLogDirsRequest(topics=[], version=version)  # no topics: only the directories
 
     return Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), build, _folders)
+
+
+def topic_bytes() -> Call[Mapping[str, int]]:
+    """Request the bytes of each topic in all log directories of a broker. Requires Describe on the
+    cluster."""
+
+    def read(response: Any) -> Mapping[str, int]:
+        sums: dict[str, int] = {}
+        for result in response.results:
+            for topic in result.topics:
+                size = sum(partition.partition_size for partition in topic.partitions)
+                sums[topic.name] = sums.get(topic.name, 0) + size
+        return sums
+
+    return Call(
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+        (1, 4),
+        lambda version: DescribeLogDirsRequest(topics=None, version=version),
+        read,
+        _MANY_BYTES,
+    )
 
 
 def release(versions: Mapping[int, tuple[int, int]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -27,6 +28,8 @@ _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
 """Timeout that the controller gets; shorter than the client's request timeout."""
+_DELETION_BY_ID: Final = 6
+"""Version of DeleteTopics that accepts topic ids."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
 """Maximum size of the settings of one topic, without their documentation."""
 
@@ -101,17 +104,24 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
     )
 
 
-def delete_topic(name: str) -> Call[TopicOutcome]:
-    """Delete one topic on the controller (with KRaft: any broker)."""
+def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
+    """Delete one topic on the controller (with KRaft: any broker). With an id, only the topic with that id
+    (Kafka 2.8 or later)."""
 
     def build(version: int) -> Any:
-        return DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS, version=version)
+        if not topic_id:
+            return DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS, version=version)
+        state = DeleteTopicsRequest.DeleteTopicState(
+            name=None, topic_id=UUID(bytes=topic_id), version=version
+        )
+        return DeleteTopicsRequest(topics=[state], timeout_ms=_TIMEOUT_MS, version=version)
 
     def read(response: Any) -> TopicOutcome:
         found = response.responses[0]
         return TopicOutcome(found.error_code, getattr(found, "error_message", None) or "")
 
-    return Call(DeleteTopicsRequest, DeleteTopicsResponse, (1, 5), build, read)
+    versions = (_DELETION_BY_ID, _DELETION_BY_ID) if topic_id else (1, _DELETION_BY_ID - 1)
+    return Call(DeleteTopicsRequest, DeleteTopicsResponse, versions, build, read)
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:

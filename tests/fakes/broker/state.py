@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 from zlib import crc32
 
@@ -18,6 +18,9 @@ from tests.fakes.broker.transactions import Coordinator, Place
 
 _NAMESPACE: Final = UUID(int=0x6B66616B65)
 TRANSACTION: Final = 1
+_DENY: Final = 2
+_WRITE: Final = 4
+_EVERYONE: Final = "User:*"
 
 
 @dataclass
@@ -37,6 +40,20 @@ class Broker:
         return not (self.is_down or self.is_frozen)
 
 
+class Acl(NamedTuple):
+    """A literal ACL of a topic, with the numbers of the protocol."""
+
+    topic: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+def _denial(topic: str, principal: str) -> Acl:
+    return Acl(topic, principal, "*", _WRITE, _DENY)
+
+
 class ClusterState:
     """State read and changed by requests. `transaction_level`: the finalized `transaction.version`."""
 
@@ -49,6 +66,13 @@ class ClusterState:
         self.groups: dict[str, dict[Place, int]] = {}
         self.group_states: dict[str, tuple[str, str]] = {}
         """Types and states of groups other than classic groups without members."""
+        self.has_authorizer = False
+        """Whether Produce obeys `acls`; the principal of a connection is its client id."""
+        self.acls: set[Acl] = set()
+        self.group_members: dict[str, set[str]] = {}
+        """Topics that the members of a group read; missing during a rebalance."""
+        self.protocol_type = "consumer"
+        """Protocol type of classic groups."""
         self.faults = Faults()
         self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
         self.needs_coordinator_lookup = True
@@ -84,6 +108,23 @@ class ClusterState:
     def live_brokers(self) -> list[int]:
         """Return the brokers that are up."""
         return [node for node, broker in sorted(self.brokers.items()) if not broker.is_down]
+
+    @property
+    def denied(self) -> set[str] | None:
+        """Topics to which nobody may write; None without an authorizer."""
+        if not self.has_authorizer:
+            return None
+        return {acl.topic for acl in self.acls if acl == _denial(acl.topic, _EVERYONE)}
+
+    @denied.setter
+    def denied(self, topics: set[str] | None) -> None:
+        self.has_authorizer = topics is not None
+        self.acls = {_denial(topic, _EVERYONE) for topic in topics or ()}
+
+    def is_denied(self, principal: str, operation: int, topic: str) -> bool:
+        """Return whether an ACL denies an operation on a topic to a principal."""
+        denials = {Acl(topic, who, "*", operation, _DENY) for who in (principal, _EVERYONE)}
+        return self.has_authorizer and bool(denials & self.acls)
 
     def coordinator_of(self, key: str) -> int:
         """Return the coordinator of a group or transactional id, or -1 if no broker is up."""

@@ -19,7 +19,9 @@ from tests.examples import examples
 
 USABLE: Final = 100_000
 GAIN: Final = AssignerSettings().rebalance_gain
-PLANNER: Final = LoadPlanner(AssignerSettings().policy())
+EFFORT: Final = examples(100) / 100
+"""A tenth in `make test`, like the number of examples: the solver would use most of the time."""
+PLANNER: Final = LoadPlanner(AssignerSettings(effort=EFFORT).policy())
 
 
 @st.composite

@@ -1,6 +1,6 @@
 """Histories of instances that share a log, under seeded faults, checked for linearizability.
 
-Each day runs other seeds of the first 10,000, so that 50 days cover all; a failure names its seed.
+Each day runs other seeds of the first 10,000, so that 250 days cover all; a failure names its seed.
 `SIMULATION_SEED=n` repeats one seed; the deep tests run all.
 """
 

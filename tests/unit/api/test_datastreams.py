@@ -60,6 +60,7 @@ FULL: dict[str, Any] = {
     ],
     "monitor": "observe",
     "canary": True,
+    "audit": "sampled",
     "placement": {
         "capacity_bytes_per_second": "learned",
         "capacity_messages_per_second": 5000,
@@ -85,6 +86,7 @@ CHOICES = {
     "headrace.bytes-per-second": "1000",
     "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
     "headrace-monitor": "observe",
+    "headrace-audit": "sampled",
     "headrace-groups": "billing|audit",
     "headrace-groups-exclude": "connect-.*",
     "headrace-groups-interval": "2",

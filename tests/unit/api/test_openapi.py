@@ -11,54 +11,54 @@ from pydantic import BaseModel
 
 from api import resources
 from api.http.problems import EVERYWHERE, PROBLEM_TYPE, STATUS
+from tests.fakes.site import openapi_document
 
 _NO_OPERATION: Final = {405}
 """Statuses without an operation: 405 is the response to a method that the path does not have."""
 
 
-def operations_of(client: Client) -> dict[str, Any]:
-    paths = client.get("/v1/openapi.json").json()["paths"]
+def operations() -> dict[str, Any]:
     return {
         f"{method.upper()} {path}": operation
-        for path, operations in paths.items()
+        for path, operations in openapi_document()["paths"].items()
         if path.startswith("/v1")
         for method, operation in operations.items()
     }
 
 
-def test_every_status_of_the_table_of_errors_is_documented(client: Client) -> None:
+def test_every_status_of_the_table_of_errors_is_documented() -> None:
     documented = {
         int(status)
-        for operation in operations_of(client).values()
+        for operation in operations().values()
         for status, one in operation["responses"].items()
         if PROBLEM_TYPE in one["content"]
     }
     assert documented == {status.value for status in STATUS.values()} - _NO_OPERATION
 
 
-def test_every_operation_names_what_any_call_may_be_answered_with(client: Client) -> None:
-    for name, operation in operations_of(client).items():
+def test_every_operation_names_what_any_call_may_be_answered_with() -> None:
+    for name, operation in operations().items():
         assert operation["responses"].keys() >= {str(status) for status in EVERYWHERE}, name
 
 
-def test_no_two_operations_have_one_name(client: Client) -> None:
-    names = [one["operationId"] for one in operations_of(client).values()]
+def test_no_two_operations_have_one_name() -> None:
+    names = [one["operationId"] for one in operations().values()]
     assert sorted(set(names)) == sorted(names)
 
 
-def test_an_operation_names_nothing_that_is_never_answered(client: Client) -> None:
-    document = client.get("/v1/openapi.json").json()
+def test_an_operation_names_nothing_that_is_never_answered() -> None:
+    document = openapi_document()
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(document["components"]["schemas"])
     assert "422" not in document["paths"]["/v1/lanes"]["get"]["responses"]
 
 
-def test_everything_has_a_description_and_an_example(client: Client) -> None:
-    document = client.get("/v1/openapi.json").json()
+def test_everything_has_a_description_and_an_example() -> None:
+    document = openapi_document()
     assert (document["openapi"], bool(document["servers"])) == ("3.1.0", True)
     assert [name for name, one in document["components"]["schemas"].items() if not one["examples"]] == []
     assert [name for name, one in document["components"]["schemas"].items() if not one["description"]] == []
     described = {tag["name"] for tag in document["tags"] if tag["description"]}
-    for name, operation in operations_of(client).items():
+    for name, operation in operations().items():
         assert operation["description"], name
         assert set(operation["tags"]) <= described, name
         for parameter in operation.get("parameters", ()):
@@ -77,8 +77,8 @@ def test_the_document_and_its_page_are_there(client: Client) -> None:
     assert client.get("/openapi.json").status_code == 404
 
 
-def test_every_answer_documents_its_headers(client: Client) -> None:
-    for name, operation in operations_of(client).items():
+def test_every_answer_documents_its_headers() -> None:
+    for name, operation in operations().items():
         for status, one in operation["responses"].items():
             assert "X-Request-ID" in one["headers"], (name, status)
             if status == "503" and PROBLEM_TYPE in one["content"]:

@@ -22,8 +22,7 @@ _RULES: Final[Any] = yaml.safe_load((FOLDER / "headrace.rules.yaml").read_text(e
 RULES: Final[list[Any]] = [rule for group in _RULES["groups"] for rule in group["rules"]]
 ALERTS: Final = [rule for rule in RULES if "alert" in rule]
 RECORDED: Final = {rule["record"] for rule in RULES if "record" in rule}
-_TESTS: Final = (FOLDER / "headrace.tests.yaml").read_text(encoding="utf-8")
-_SHOWN: Final[Any] = yaml.safe_load(_TESTS)
+_SHOWN: Final[Any] = yaml.safe_load((FOLDER / "headrace.tests.yaml").read_text(encoding="utf-8"))
 SHOWN: Final[list[Any]] = _SHOWN["tests"]
 EXPORTED: Final = {one.name: one for metrics in described().values() for one in metrics}
 NAME: Final = re.compile(r"(?<![\w:])((?:\w+:)?headrace\w*(?::\w+)*)(?=[\s{)\[]|$)")
@@ -99,7 +98,11 @@ def test_a_rule_that_is_wrong_is_found(tmp_path: Path) -> None:
     broken = text.replace("headrace:leaders:sum == 0", "headrace:leaders:sum == 1")
     assert broken != text
     (tmp_path / "headrace.rules.yaml").write_text(broken, encoding="utf-8")
-    (tmp_path / "headrace.tests.yaml").write_text(_TESTS, encoding="utf-8")
+    leaders = [case for case in SHOWN if "leader" in case["name"]]
+    assert leaders
+    (tmp_path / "headrace.tests.yaml").write_text(
+        yaml.safe_dump({**_SHOWN, "tests": leaders}), encoding="utf-8"
+    )
     if promtool.promtool():
         assert promtool.run("test", "rules", str(tmp_path / "headrace.tests.yaml")).returncode == 1
     with pytest.raises(ValueError, match="invalid promql"):

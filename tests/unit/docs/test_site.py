@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -80,21 +81,28 @@ def pages(site: Path) -> dict[Path, Page]:
     }
 
 
+@pytest.fixture(scope="module")
+def links(pages: dict[Path, Page]) -> dict[Path, list[tuple[str, Path, str]]]:
+    """Return the links of every page within the site: as written, the file, the anchor."""
+    return {file: list(targets(file, page)) for file, page in pages.items()}
+
+
 def targets(file: Path, page: Page) -> Iterator[tuple[str, Path, str]]:
-    """Yield links of a page within the site: as written, the file, the anchor."""
     for link in page.links:
         parts = urlsplit(link)
         if not parts.scheme and not parts.netloc:
-            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = Path(normpath(file.parent / unquote(parts.path))) if parts.path else file
             yield link, target / "index.html" if target.is_dir() else target, unquote(parts.fragment)
 
 
-def test_every_link_of_the_site_leads_to_a_page_and_to_a_place_in_it(pages: dict[Path, Page]) -> None:
+def test_every_link_of_the_site_leads_to_a_page_and_to_a_place_in_it(
+    pages: dict[Path, Page], links: dict[Path, list[tuple[str, Path, str]]]
+) -> None:
     assert len(pages) > 40
     lost = [
         (file.parent.name, link)
-        for file, page in pages.items()
-        for link, target, place in targets(file, page)
+        for file, found in links.items()
+        for link, target, place in found
         if not target.exists() or (place and target in pages and place not in pages[target].places)
     ]
     assert lost == []
@@ -105,11 +113,13 @@ def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page]) -> None:
     assert foreign == set()
 
 
-def test_every_page_can_be_reached_from_the_first(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_page_can_be_reached_from_the_first(
+    site: Path, links: dict[Path, list[tuple[str, Path, str]]]
+) -> None:
     reached, waiting = set[Path](), [site / "index.html"]
     while waiting:
         file = waiting.pop()
-        if file in pages and file not in reached:
+        if file in links and file not in reached:
             reached.add(file)
-            waiting += [target for _, target, _ in targets(file, pages[file])]
-    assert {file.parent.name for file in pages.keys() - reached} == set()
+            waiting += [target for _, target, _ in links[file]]
+    assert {file.parent.name for file in links.keys() - reached} == set()

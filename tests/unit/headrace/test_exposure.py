@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from api.access.addresses import is_loopback
 from api.access.listener_settings import BrooklinListenerSettings
+from api.access.origins import is_loopback
 from api.settings import ApiSettings
 from headrace.process.access import access_of_settings
 from mirror.errors import ConfigError, NotAuthenticated, Unreachable

@@ -25,8 +25,9 @@ EVERYTHING = """
     --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
-    --objective-percentile 95 --monitor observe --canary --capacity 20971520 --capacity-messages 5000
-    --utilisation 80 --headroom 0.3 --strategy simple --load-provider none
+    --objective-percentile 95 --monitor observe --canary --audit sampled
+    --capacity 20971520 --capacity-messages 5000 --utilisation 80 --headroom 0.3
+    --strategy simple --load-provider none
     --groups g.* --exclude-groups g1 --groups-interval 9 --set note=a=b
 """
 OBJECTIVES = ("--slo", "within 2 s, 99.5 %", "--slo", "p95 within 500 ms over 5 m, 99 % over 7 d")
@@ -79,6 +80,7 @@ DEFINITION = {
     ],
     "monitor": "observe",
     "canary": True,
+    "audit": "sampled",
     "groups": {"include": "g.*", "exclude": "g1", "interval_seconds": 9},
     "placement": {
         "capacity_bytes_per_second": 20971520,

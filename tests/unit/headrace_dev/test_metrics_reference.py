@@ -1,38 +1,30 @@
-"""Test docs/metrics.md, and the names, types and labels of all metrics."""
+"""Test the names, types and labels of all metrics."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 import pytest
 from promql_parser import parse
 
-from headrace_dev.reference.of_metrics import DescribedMetric, described, metrics_reference
-from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
+from headrace_dev.reference.of_metrics import DescribedMetric, described
+from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER
 from tests import promtool
 from tests.fakes.site import Site
 from tests.metric_names import complaints
 
-PAGE: Final = Path(__file__).parents[3] / "docs/metrics.md"
 EVERY: Final = [one for metrics in described().values() for one in metrics]
 IDS: Final = [one.name for one in EVERY]
-
-
-def test_the_page_is_what_the_code_exports() -> None:
-    assert PAGE.read_text(encoding="utf-8").rstrip("\n") == metrics_reference().rstrip("\n"), (
-        "headrace-dev reference metrics > docs/metrics.md"
-    )
 
 
 def test_no_name_is_given_twice() -> None:
     assert len(set(IDS)) == len(IDS) > 60
 
 
-@pytest.mark.parametrize("metric", EVERY, ids=IDS)
-def test_a_metric_is_named_as_prometheus_wants_it(metric: DescribedMetric) -> None:
-    assert list(complaints(metric.name, metric.kind, metric.text)) == []
+def test_every_metric_is_named_as_prometheus_wants_it() -> None:
+    found = {one.name: list(complaints(one.name, one.kind, one.text)) for one in EVERY}
+    assert {name: problems for name, problems in found.items() if problems} == {}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +78,9 @@ def test_labels_are_those_of_the_samples() -> None:
     assert {name: known[name] for name in found} == found
 
 
-@pytest.mark.parametrize("row", [*MIRROR_MAKER, *BROOKLIN], ids=lambda row: row.theirs)
-def test_what_other_names_stand_for_is_exported(row: MetricEquivalent) -> None:
-    named = set(re.findall(r"headrace_\w+", row.note))
-    if row.ours:
-        named |= set(re.findall(r"headrace_\w+", str(parse(row.ours))))
-    assert {re.sub(r"_bucket$", "", one) for one in named} <= set(IDS)
+def test_what_other_names_stand_for_is_exported() -> None:
+    for row in (*MIRROR_MAKER, *BROOKLIN):
+        named = set(re.findall(r"headrace_\w+", row.note))
+        if row.ours:
+            named |= set(re.findall(r"headrace_\w+", str(parse(row.ours))))
+        assert {re.sub(r"_bucket$", "", one) for one in named} <= set(IDS), row.theirs

@@ -29,12 +29,13 @@ def meaning(code: int) -> type[HeadraceError]:
     return type(translate(KafkaException(KafkaError(code)), "doing it"))
 
 
-@pytest.mark.parametrize("name", sorted(CODES))
-def test_every_kafka_code_becomes_one_of_our_errors_and_keeps_its_name(name: str) -> None:
-    for error in (KafkaError(CODES[name]), KafkaException(KafkaError(CODES[name]))):
-        ours = translate(error, "reading t-0")
-        assert type(ours) is not HeadraceError
-        assert "reading t-0" in str(ours)
+def test_every_kafka_code_becomes_one_of_our_errors_and_keeps_its_name() -> None:
+    assert len(CODES) > 150
+    for name, code in CODES.items():
+        for error in (KafkaError(code), KafkaException(KafkaError(code))):
+            ours = translate(error, "reading t-0")
+            assert type(ours) is not HeadraceError, name
+            assert "reading t-0" in str(ours), name
 
 
 @pytest.mark.parametrize(

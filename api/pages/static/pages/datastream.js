@@ -6,7 +6,7 @@ import { COUNT, DURATION, Lines, RATE } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lagText, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
+import { auditOf, eventsOf, factsOf, gapsOf, incidentsOf, lagText, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
 
 import { Definition, Partitions, Paused } from "./partitions.js";
 
@@ -17,7 +17,7 @@ export default function Datastream({ argument: name }) {
   const query = `datastream=${part(name)}`;
   const { values, errors, isFirst, atMs } = useAnswers({
     all: `/v1/overview?${query}`, definition: path, loads: `${path}/loads?limit=500`, plan: `/v1/plan?${query}&tasks=false`,
-    incidents: `/v1/incidents?${query}&limit=10`, events: `/v1/events?${query}&limit=40`,
+    incidents: `/v1/incidents?${query}&limit=10`, events: `/v1/events?${query}&limit=40`, audits: `/v1/audits?${query}`,
   });
   const one = values.all?.value.datastreams[0];
   const usable = one?.usable_bytes_per_second;
@@ -36,6 +36,7 @@ export default function Datastream({ argument: name }) {
       ${values.plan && html`<${Plan} name=${name} groups=${values.plan.value.groups} />`}
       ${one && definition && html`<${Acts} name=${name} one=${one} definition=${definition} />`}
     </div>
+    ${values.audits?.value.topics.length > 0 && html`<${Audit} of=${values.audits.value} />`}
     ${values.incidents && html`<${Incidents} of=${values.incidents.value} />`}
     <div class="grid">
       ${values.events && html`<${Events} of=${values.events.value} />`}
@@ -185,6 +186,16 @@ function Acts({ name, one, definition }) {
       <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Copying stops; destination topics are kept.`}
         call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "Deleting: the datastream disappears when its lanes are released."} />
     </div>
+  <//>`;
+}
+
+function Audit({ of }) {
+  const { through, faults, more, problems } = auditOf(of);
+  return html`<${Card} id="audit" title="Audit">
+    <p>${through === null ? "Complete through: unknown." : html`Complete through <${Ago} ms=${through} />: all older records are at the destination.`}</p>
+    ${faults.length > 0 && html`<ul>${faults.map((one) => html`<li key=${one.text} class="strong">${one.text}, window <${Ago} ms=${one.ms} /></li>`)}</ul>`}
+    ${more > 0 && html`<p class="small quiet">${more} more</p>`}
+    ${problems.map((text) => html`<p key=${text} class="small">Not audited: ${text}</p>`)}
   <//>`;
 }
 

@@ -24,6 +24,18 @@ export function factsOf(one, usable, loads) {
   ];
 }
 
+const MOST_FAULTS = 20;
+
+/** Content of the audit card, from the response of /v1/audits. */
+export function auditOf(audits) {
+  const all = audits.topics.flatMap((topic) => topic.faults.map((one) => ({
+    text: `${topic.topic}-${one.partition}: ${many(one.records, `${one.verdict} record`)} from ${one.source_offset < 0 ? `destination offset ${one.destination_offset}` : `source offset ${one.source_offset}`}`,
+    ms: one.start_ms,
+  })));
+  const more = audits.topics.reduce((sum, topic) => sum + topic.more_faults, Math.max(all.length - MOST_FAULTS, 0));
+  return { through: audits.complete_through_ms, faults: all.slice(0, MOST_FAULTS), more, problems: audits.topics.map((topic) => topic.problem).filter(Boolean) };
+}
+
 /** Current load of the fullest task; null unless all loads are known and included. */
 function fullestOf(loads) {
   if (!loads || loads.left_out || !loads.partitions.length) return null;

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.fakes.broker.handlers import api_versions
+from tests.fakes.broker.handlers import acls, api_versions
 from tests.fakes.broker.handlers.entry import Handler
-from tests.fakes.broker.handlers.groups import list_groups, offset_commit, offset_fetch
+from tests.fakes.broker.handlers.groups import describe_groups, list_groups, offset_commit, offset_fetch
 from tests.fakes.broker.handlers.records import (
     delete_records,
+    describe_log_dirs,
     describe_producers,
     fetch,
     list_offsets,
     offset_for_leader_epoch,
     produce,
 )
-from tests.fakes.broker.handlers.topics import create_partitions, create_topics, describe_configs, metadata
+from tests.fakes.broker.handlers.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    metadata,
+)
 from tests.fakes.broker.handlers.transactions import (
     add_partitions_to_txn,
     describe_transactions,
@@ -44,6 +51,11 @@ _ALL: Final = (
     describe_producers.HANDLER,
     describe_transactions.HANDLER,
     delete_records.HANDLER,
+    delete_topics.HANDLER,
+    describe_groups.HANDLER,
+    describe_groups.CONSUMERS,
+    describe_log_dirs.HANDLER,
+    *acls.HANDLERS,
 )
 _BASE: Final[Mapping[int, Handler]] = {handler.request.API_KEY: handler for handler in _ALL}
 API_VERSIONS: Final = 18

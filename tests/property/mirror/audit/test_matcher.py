@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.audit.matcher import REPLACED_TIME, Matcher, MatchRules
 from mirror.audit.verdicts import PartitionFindings, Verdict
+from mirror.audit.windows import COUNTED, WindowTally
 from mirror.protocol.batches.records import Record
 from tests.examples import examples
 
@@ -177,3 +178,31 @@ def test_records_of_other_writers_in_a_shared_topic_are_unrelated() -> None:
     there = [record(0, b"a"), record(1, b"theirs"), record(2, b"b")]
     found = matched(here, there, account, MatchRules(shares_target=True))
     assert (found.counts.verdict(), found.counts.unrelated) == (Verdict.COMPLETE, 1)
+
+
+@given(CONTENTS, CONTENTS, st.booleans(), st.booleans(), st.integers(1, 60))
+@settings(max_examples=examples(150))
+def test_windows_add_up_to_the_partition(
+    here: list[bytes], there: list[bytes], has_map: bool, compacts: bool, room: int
+) -> None:
+    tally = WindowTally(10, now_ms=5)
+    stamps = [-2, 3, 3, 12, 29, 7]
+
+    def stamped(values: list[bytes]) -> list[Record]:
+        return [record(n, value, value, stamps[n % len(stamps)]) for n, value in enumerate(values)]
+
+    account = StatedCopies({offset: offset for offset in range(0, len(here), 2)}) if has_map else None
+    rules = MatchRules(target_compacts=compacts, windows=tally, room=room)
+    counts = matched(stamped(here), stamped(there), account, rules).counts
+    skipped = len(account.skipped) if account is not None else 0
+    tally.settle(skipped // 2)
+    found = {name: sum(getattr(one, name) for one in tally.windows.values()) for name in COUNTED}
+    assert found["records"] == counts.equal - counts.reordered
+    assert found["duplicated"] == counts.duplicated
+    assert found["explained"] == counts.target_compacted + skipped - skipped // 2
+    absent = counts.missing + counts.altered + counts.reordered + skipped // 2
+    assert found["missing"] + found["altered"] <= absent + room + len(here)
+    if room > len(here) + len(there):
+        assert found["missing"] + found["altered"] == absent
+        assert found["foreign"] == counts.foreign
+    assert all(start % 10 == 0 and start >= 0 for start in tally.windows)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import RefusedFields
+from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
@@ -56,6 +57,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace-groups": st.none() | st.sampled_from([".*", "billing|audit", "a.b"]),
     "headrace-groups-exclude": st.none() | st.sampled_from(["connect-.*", "\u00fc"]),
     "headrace-groups-interval": st.integers(1, 3_600),
+    "headrace-audit": st.sampled_from([one.value for one in AuditMode]),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
     "headrace-start-positions": st.dictionaries(
         st.sampled_from(["orders", "a.b", "*"]),

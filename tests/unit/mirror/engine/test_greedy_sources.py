@@ -12,6 +12,7 @@ import pytest
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, PauseCause
 from mirror.model.identifiers import ClusterRef
 from tests.engines import specs
+from tests.fakes.broker.batches import Content
 from tests.fakes.broker.faults import Announce
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -20,14 +21,21 @@ OTHERS: Final = ("c", "d", "e")
 GIB: Final = 2**30
 LARGE: Final = 20_000_000
 """More than the memory of all lanes, less than the maximum size of a batch."""
-MANY: Final = 6_000
-"""Number of records that do not fit into a small response."""
+MANY: Final = 600
+"""Number of records of 300 bytes that do not fit into a small response."""
 SMALL_MEMORY: Final[Mapping[str, Any]] = {"buffer_bytes": 2**21, "fetch_bytes": 2**20}
 
 
 def lane_of(fakes: MirroredFakes, topic: str) -> LaneKey:
     (key,) = [key for key in fakes.engine.lanes.by_key if key.partition.topic == topic]
     return key
+
+
+def large_records(fakes: MirroredFakes, first: int) -> list[Content]:
+    """Return records with the numbers from `first` as values."""
+    return [
+        (at, key, b"%0300d" % int(value or b""), more) for at, key, value, more in fakes.records(first, MANY)
+    ]
 
 
 def attacked(new_fakes: Callable[..., MirroredFakes], fault: Announce, **options: Any) -> MirroredFakes:
@@ -37,7 +45,7 @@ def attacked(new_fakes: Callable[..., MirroredFakes], fault: Announce, **options
     fakes.start("t")
     for name, cluster in fakes.others.items():
         cluster.create_topic(name, 1, 1)
-        cluster.write(name, fakes.records(0, MANY))
+        cluster.write(name, large_records(fakes, 0))
         fakes.target.create_topic(name, 1, 2)
         cluster.faults.plant(FETCH, fault, times=None)
         fakes.engine.start_lanes([replace(one, source=ClusterRef(name)) for one in specs(name)])
@@ -62,7 +70,7 @@ def test_three_sources_that_announce_what_they_do_not_send_stop_no_lane_of_anoth
     fakes = attacked(new_fakes, Announce(size, seconds))
     began = fakes.clock.monotonic()
     for first in range(0, 4 * MANY, MANY):
-        fakes.write("t", first, MANY)
+        fakes.source.write("t", large_records(fakes, first))
         fakes.run_to("t", first + MANY)
     assert fakes.clock.monotonic() - began < 5, "the good lane is not delayed"
     for name in OTHERS:

@@ -22,6 +22,7 @@ TIMED_OUT: Final = 7
 NOT_ENOUGH_REPLICAS: Final = 19
 OLD_EPOCH: Final = 47
 INVALID_TXN_STATE: Final = 48
+TOPIC_NOT_AUTHORIZED: Final = 29
 NOT_AUTHORIZED: Final = 53
 UNKNOWN_TOPIC_ID: Final = 100
 TRANSACTION_ABORTABLE: Final = 120
@@ -31,6 +32,7 @@ _IMPLICIT_LEVEL: Final = 2
 _ABORTABLE_FROM: Final = 11
 _HINTS_FROM: Final = 10
 _ALL: Final = -1
+_WRITE: Final = 4
 _Topic = ProduceResponse.TopicProduceResponse
 _Partition = _Topic.PartitionProduceResponse
 
@@ -90,6 +92,8 @@ def _write_all(state: ClusterState, asked: HandledRequest) -> list[_Written]:
         one = _Written(key, number, partition)
         written.append(one)
         one.error = asked.error(name, number) or (NOT_AUTHORIZED if unauthorized else 0)
+        if state.is_denied(f"User:{asked.client_id}", _WRITE, name):
+            one.error = one.error or TOPIC_NOT_AUTHORIZED
         if not one.error and by_id and topic is None:
             one.error = UNKNOWN_TOPIC_ID
         one.error = one.error or judge_leader(partition, asked.broker, -1)

@@ -33,8 +33,7 @@ STALE_MS: Final = 900_000
 RATE: Final = 100_000.0
 CAPACITY: Final = 1_000_000
 ALL: Final = tuple(TopicPartition("t", number) for number in range(16))
-DAY: Final = 24 * 6
-"""Number of observations in a day."""
+HOUR: Final = 3_600.0
 
 
 class Samples:
@@ -88,10 +87,10 @@ class Service:
         self.observe(4)
         assert self.tasks == 2
 
-    def observe(self, times: int = 1, *, is_new: bool = True) -> None:
+    def observe(self, times: int = 1, *, is_new: bool = True, every: float = EVERY) -> None:
         """Advance the time by this number of observations."""
         for _ in range(times):
-            self.clock.advance(EVERY)
+            self.clock.advance(every)
             if is_new:
                 self.samples.measured_ms = self.clock.now_ms()
             for _ in range(3):
@@ -172,18 +171,18 @@ def too_high_for_long(service: Service) -> None:
     service.observe(2)
     assert service.tasks == 16
     service.scale(1)
-    service.observe(DAY - 10)
+    service.observe(22, every=HOUR)
     assert service.tasks == 16
-    service.observe(DAY)
+    service.observe(24, every=HOUR)
     assert service.tasks < 16
 
 
 def too_low(service: Service) -> None:
     before = service.homes
     service.scale(0.1)
-    service.observe(DAY - 10)
+    service.observe(22, every=HOUR)
     assert service.homes == before
-    service.observe(DAY)
+    service.observe(24, every=HOUR)
     assert service.tasks == 1
 
 

@@ -1,0 +1,226 @@
+"""/v1/topics: evidence about the use of topics. /v1/retirements: retirement of unused topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Final
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from api.fleet.dependencies import ServicesDep, SlowCallsDep
+from api.http.problems import AnswerModel, RecordAnswer, StrictModel, problems
+from mirror.coordination.retirement.retirement import Retirement
+from mirror.coordination.retirement.topic_use import KeepReason, TopicEvidence
+from mirror.jobs.retirement.steps import RetirementOutcome, RetirementRequest
+from mirror.model import bounds
+from mirror.model.identifiers import ClusterRef
+
+router = APIRouter(prefix="/v1", tags=["status"], responses=problems(400, 409))
+_MOST_DAYS: Final = 3_650
+_DAYS: Final = 60
+_WAIT_DAYS: Final = 7
+
+
+class TopicReaderAnswer(AnswerModel):
+    """A consumer group that reads a topic."""
+
+    group: str
+    has_members: bool
+    has_offsets: bool
+    """Whether the group has committed offsets for the topic."""
+
+
+class TopicSelectorAnswer(AnswerModel):
+    """A datastream that reads or writes a topic."""
+
+    datastream: str
+    owner: str
+    is_only: bool
+    """Whether its expression matches nothing else."""
+    is_halted: bool
+    """Whether it is paused or stopped."""
+
+
+class TopicEvidenceAnswer(AnswerModel):
+    """Facts about the use of a topic; times in epoch ms."""
+
+    cluster: str
+    topic: str
+    is_unused: bool
+    reasons: list[KeepReason]
+    """Reasons to keep the topic."""
+    partitions: int
+    records: int | None
+    """Upper bound of the number of records; null if unknown."""
+    bytes: int | None
+    """Size of all replicas; null if unknown."""
+    first_seen_ms: int | None
+    watched_since_ms: int | None
+    """Start of the looks without a gap."""
+    no_inflow_since_ms: int | None
+    last_read_ms: int | None
+    """Last look with a reader; null without one."""
+    readers: list[TopicReaderAnswer]
+    """Consumer groups, without those of the mirror. Readers that commit no offsets are unknown."""
+    selected_by: list[TopicSelectorAnswer]
+    unknown_groups: list[str]
+    """Groups of the cluster whose topics are unknown; each may read this topic."""
+
+    @classmethod
+    def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
+        """Return the response."""
+        look, seen = found.look, found.sighting
+        return cls(
+            cluster=found.cluster,
+            topic=found.topic,
+            is_unused=found.is_unused,
+            reasons=list(found.reasons),
+            partitions=look.partitions,
+            records=look.records,
+            bytes=look.bytes,
+            first_seen_ms=seen.first_ms if seen else None,
+            watched_since_ms=seen.watched_ms if seen else None,
+            no_inflow_since_ms=seen.quiet_ms if seen else None,
+            last_read_ms=(seen.read_ms or None) if seen else None,
+            readers=[TopicReaderAnswer(**one._asdict()) for one in look.readers],
+            selected_by=[TopicSelectorAnswer(**one._asdict()) for one in found.selectors],
+            unknown_groups=list(found.unknown_groups),
+        )
+
+
+class TopicsAnswer(AnswerModel):
+    """Topics of a cluster."""
+
+    cluster: str
+    days: int
+    topics: list[TopicEvidenceAnswer]
+    kept: int
+    """Number of topics with a reason to keep them."""
+
+
+@dataclass(frozen=True)
+class RetirementAnswer(Retirement, RecordAnswer):
+    """Retirement of a topic in progress; times in epoch ms."""
+
+    DESCRIPTIONS: ClassVar = {
+        "topic_id": "Id of the sealed topic; empty on clusters without topic ids.",
+        "ends": "Fingerprint of the end offsets at the seal.",
+        "phase": "sealing, sealed, deleting or restoring.",
+        "denial": "State of the ACL that denies writes.",
+        "selected": "Datastreams whose expression matches only this topic.",
+        "paused": "Those of them that the retirement pauses.",
+        "owners": "Owners of these datastreams.",
+        "days": "Least age, and least time without use.",
+        "wait_ms": "Time between the seal and the deletion.",
+        "due_ms": "End of this time; 0 before the seal.",
+        "emptied": "Number of partitions whose records are deleted.",
+        "problem": "Why the last attempt stopped.",
+    }
+
+
+class RetirementStepAnswer(AnswerModel):
+    """State after a call."""
+
+    retirement: RetirementAnswer
+    is_over: bool
+    """Whether the topic is deleted or restored."""
+    is_dry_run: bool
+    evidence: TopicEvidenceAnswer | None
+    """Evidence of this call; null if no look was needed."""
+
+    @classmethod
+    def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:
+        """Return the response."""
+        evidence = None if found.evidence is None else TopicEvidenceAnswer.of(found.evidence)
+        return cls(
+            retirement=RetirementAnswer.of(found.retirement),
+            is_over=found.is_over,
+            is_dry_run=is_dry_run,
+            evidence=evidence,
+        )
+
+
+class TopicBody(StrictModel):
+    """A topic of a cluster."""
+
+    cluster: str
+    """Alias or address, as in definitions of datastreams."""
+    topic: str
+    reason: str = ""
+    requested_by: str = "REST"
+
+
+class RetirementBody(TopicBody):
+    """Request to begin or continue a retirement."""
+
+    execute: bool = False
+    """False: only check."""
+    days: Annotated[int, Field(ge=0, le=_MOST_DAYS)] = _DAYS
+    """Least age of the topic, and least time without use. Used at the beginning."""
+    wait_seconds: Annotated[int, Field(ge=0, le=_MOST_DAYS * 86_400)] = _WAIT_DAYS * 86_400
+    """Time between the seal and the deletion. Used at the beginning."""
+    denies_writes: bool = True
+    """Whether an ACL denies writes if the cluster has an authorizer."""
+
+
+@router.get("/topics")
+async def topics(
+    services: ServicesDep,
+    calls: SlowCallsDep,
+    cluster: Annotated[str, Query(description="alias or address of the cluster")],
+    days: Annotated[int, Query(ge=0, le=_MOST_DAYS, description="least age and time without use")] = _DAYS,
+    unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
+) -> TopicsAnswer:
+    """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,
+    because it shows all consumer groups."""
+    ref = _cluster(cluster)
+    found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
+    shown = [TopicEvidenceAnswer.of(one) for one in found if one.is_unused or not unused]
+    return TopicsAnswer(
+        cluster=cluster, days=days, topics=shown, kept=sum(not one.is_unused for one in found)
+    )
+
+
+@router.get("/retirements")
+def retirements(services: ServicesDep) -> list[RetirementAnswer]:
+    """Return the retirements in progress."""
+    return [RetirementAnswer.of(one) for one in services.retirements.all()]
+
+
+@router.post("/retirements", responses=problems(404))
+async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
+    """Do the next step of a retirement: seal an unused topic; after the waiting time check again, and delete
+    the records of some partitions; then the topic. Repeat the call until `is_over`. A call after a crash
+    continues."""
+    request = RetirementRequest(
+        _cluster(body.cluster),
+        body.topic,
+        body.days,
+        body.wait_seconds * 1_000,
+        body.denies_writes,
+        body.requested_by,
+        body.reason,
+    )
+    is_dry = not body.execute
+    act = partial(services.retirements.retire, services.control, request, dry_run=is_dry)
+    return RetirementStepAnswer.of(await calls.run(act), is_dry_run=is_dry)
+
+
+@router.post("/retirements/restore", responses=problems(404))
+async def restore(body: TopicBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
+    """End a retirement: allow writes again, and resume its datastreams. Deleted records remain deleted."""
+    act = partial(
+        services.retirements.restore,
+        services.control,
+        _cluster(body.cluster),
+        body.topic,
+        body.requested_by,
+        body.reason,
+    )
+    return RetirementStepAnswer.of(await calls.run(act))
+
+
+def _cluster(name: str) -> ClusterRef:
+    return ClusterRef(bounds.line("the cluster", name, bounds.LONGEST_REASON))

@@ -1,0 +1,1 @@
+"""Continuous audits of the lanes that this instance runs. Read `thread.py`."""

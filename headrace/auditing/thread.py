@@ -1,0 +1,183 @@
+"""Thread of an instance that audits its own lanes, so that audits are spread over instances like the lanes.
+
+The thread opens connections only while a datastream is audited. A cluster that does not respond delays the
+audits of this instance, never the copying.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import directory_of
+from mirror.bulkheads import Bulkhead
+from mirror.errors import reason_of
+from mirror.instance.health import Health
+from mirror.instance.snapshot import InstanceSnapshot, RunningInstance
+from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor
+from mirror.jobs.audits.summary import TopicAudit, topic_audits
+from mirror.jobs.verify_job import VerifyJob
+from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.policy import Guarantee
+from mirror.model.identifiers import ClusterRef
+from mirror.replication.context import EngineContext
+
+if TYPE_CHECKING:
+    from headrace.settings import HeadraceSettings
+
+_log = structlog.get_logger(__name__)
+PART: Final = "audit"
+"""Name of the part in the health of an instance that audits."""
+_LOOK_SECONDS: Final = 1.0
+_STEP_SECONDS: Final = 0.25
+_REQUEST_SECONDS: Final = 10.0
+
+
+def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
+    """Return the lanes to audit, by datastream. If several datastreams of a group select a topic, the first
+    that is audited counts."""
+    left, found = set(lanes), list[AuditedLanes]()
+    for datastream in datastreams:
+        if datastream.audit_mode is AuditMode.OFF or not datastream.status.is_mirrored:
+            continue
+        matches = datastream.selection.matches
+        keys = {key for key in left if key.group == datastream.group and matches(key.partition.topic)}
+        left -= keys
+        if keys:
+            guarantee = datastream.policy.guarantee
+            found.append(
+                AuditedLanes(
+                    datastream.name,
+                    _job_of(datastream),
+                    datastream.audit_mode,
+                    tuple(sorted(key.partition for key in keys)),
+                    may_repeat=guarantee is Guarantee.AT_LEAST_ONCE,
+                    has_markers=guarantee is Guarantee.EXACTLY_ONCE,
+                )
+            )
+    return found
+
+
+def _job_of(datastream: Datastream) -> VerifyJob:
+    return VerifyJob(
+        datastream.source,
+        datastream.destination,
+        datastream.selection,
+        datastream.naming,
+        datastream.policy.isolation,
+        state=datastream.group,
+        allows_expired=True,
+        is_transformed=bool(datastream.policy.transforms),
+        is_shared=datastream.shares_destination,
+    )
+
+
+class AuditThread:
+    """Audits while the instance runs. Other threads are not affected by a failure."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], InstanceSnapshot],
+        contexts: Callable[[], AbstractContextManager[EngineContext]],
+        options: AuditOptions,
+        interval_seconds: float,
+        health: Health,
+    ) -> None:
+        self._snapshot = snapshot
+        self._contexts = contexts
+        self._options = options
+        self._interval = interval_seconds
+        self._health = health
+        self._auditor: Auditor | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+
+    def audits(self) -> list[TopicAudit]:
+        """Return the state of the audits of this instance. Safe to call from any thread."""
+        auditor = self._auditor
+        return [] if auditor is None else topic_audits(auditor.reports)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(deadline_seconds)
+
+    def _lanes(self) -> list[AuditedLanes]:
+        status = self._snapshot()
+        return audited_lanes(status.datastreams, status.lanes)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_SECONDS):
+            if self._lanes():
+                with Bulkhead(self._failed), self._contexts() as context:
+                    self.audit(context)
+                self._auditor = None
+            else:
+                self._health.forget(PART)
+
+    def _failed(self, error: Exception) -> None:
+        self._health.report(PART, False, f"cannot audit: {reason_of(error)}")
+        _log.error("cannot audit", reason=reason_of(error))
+
+    def audit(self, context: EngineContext) -> None:
+        """Audit until no datastream is audited, or the thread stops."""
+        auditor = self._auditor = Auditor(context, self._options)
+        while not self._stopping.is_set() and (lanes := self._lanes()):
+            due = context.loop.now() + self._interval
+            auditor.keep(lanes)
+            problems, has_more = dict[str, str](), False
+            for one in lanes:
+                with Bulkhead() as bulkhead:
+                    has_more |= self._turn(context, auditor, one)
+                if bulkhead.failure is not None:
+                    problems[one.name] = reason_of(bulkhead.failure)
+            problems |= _problems_of(auditor)
+            text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
+            self._health.report(PART, not text, text or f"auditing {', '.join(one.name for one in lanes)}")
+            while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
+                context.loop.run_once(_STEP_SECONDS)
+
+    def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
+        """Run one turn; leave it if the thread stops."""
+        turn = context.loop.spawn(auditor.turn(lanes))
+        while not turn.is_done and not self._stopping.is_set():
+            context.loop.run_once(_STEP_SECONDS)
+        return turn.is_done and turn.result()
+
+
+def _problems_of(auditor: Auditor) -> dict[str, str]:
+    """Return why lanes cannot be audited, one reason for each datastream."""
+    return {
+        name: f"{place}: {report.problem}"
+        for name, found in auditor.reports.items()
+        for place, report in found.items()
+        if report.problem
+    }
+
+
+def build_audit(settings: HeadraceSettings, running: RunningInstance) -> AuditThread:
+    """Build the thread from the settings."""
+    audit, mirror = settings.mirror.audit, settings.mirror
+    options = AuditOptions(
+        running.name,
+        ClusterRef(mirror.metrics_cluster),
+        audit.topic,
+        int(audit.window_seconds * 1_000),
+        int(audit.lateness_seconds * 1_000),
+        audit.bytes_per_second,
+    )
+    contexts = partial(bench_of, settings, "headrace-audit", directory_of(settings), _REQUEST_SECONDS)
+    return AuditThread(running.snapshot, contexts, options, audit.interval_seconds, running.health)

@@ -1,0 +1,285 @@
+"""The acts of a switch-over on clusters and on the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headrace.clusters.audits import audit_job
+from headrace.console.resources import WaitCondition
+from headrace.dr.datastreams import PairDatastreams, body_of, opposite, require_direction
+from headrace.dr.groups import GroupMove
+from mirror.client.cluster import Cluster
+from mirror.errors import Refused, TimedOut
+from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopied
+from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
+from mirror.jobs.dr.operation import (
+    Denial,
+    PairState,
+    PartitionOffsets,
+    Step,
+    Switchover,
+    has_reached,
+    step_after,
+)
+from mirror.jobs.dr.settings import PairSettings
+from mirror.jobs.dr.stillness import Ends, log_ends, stray_batch, watch_ends
+from mirror.jobs.stored_lanes import stored_lanes
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.offsets import EARLIEST
+from mirror.replication.context import EngineContext
+from mirror.wording import counted, first_few
+
+_SETTLE_SECONDS: Final = 2.0
+_NAMES_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class SwitchoverActs:
+    """Satisfies `mirror.jobs.dr.driver.Acts`. `own_topics`: topics of Headrace, which are never mirrored."""
+
+    settings: PairSettings
+    bench: EngineContext
+    datastreams: PairDatastreams
+    own_topics: Collection[str]
+
+    # Intents
+
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
+        """Return the operation with everything that the act of its step will do."""
+        match operation.step:
+            case Step.LAG_OK:
+                return self._with_definitions(state, operation)
+            case Step.FENCED:
+                return self._with_fence(operation)
+            case Step.REVERSED if not operation.starts:
+                here = self.bench.run(self._ends(operation, operation.origin))
+                self.bench.run(self._refuse_writes(operation, here))
+                ends = self.bench.run(self._ends(operation, operation.target))
+                return operation.with_(starts=document_of(ends))
+        return operation
+
+    def _with_definitions(self, state: PairState, operation: Switchover) -> Switchover:
+        found = self.datastreams.definitions(state.datastreams.values())
+        for definition in found.values():
+            require_direction(definition, operation.origin, operation.target)
+        return operation.with_(definitions=found)
+
+    def _with_fence(self, operation: Switchover) -> Switchover:
+        """Add the missing denials to those of earlier runs."""
+        principals = self.settings.principals
+        if not principals:
+            return operation
+        origin = self._cluster(operation.origin)
+        own = {origin.principal, self._cluster(operation.target).principal}
+        refuse_own(principals, own)
+        topics = self.bench.run(self.topics(operation, operation.origin))
+        present = self.bench.run(denials_at(origin))
+        wanted = [Denial(topic=topic, principal=one) for topic in sorted(topics) for one in principals]
+        new = [one for one in wanted if one not in present]
+        return operation.with_(fence=tuple(dict.fromkeys([*operation.fence, *new])))
+
+    # Acts
+
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
+        """Perform the act of the operation's step."""
+        acts: Mapping[Step, Callable[[PairState, Switchover], Switchover]] = {
+            Step.LAG_OK: self._check_lag,
+            Step.FENCED: self._fence,
+            Step.FENCE_VERIFIED: self._verify,
+            Step.DRAINED: self._drain,
+            Step.AUDITED: self._account,
+            Step.GROUPS_MOVED: self._move_groups,
+            Step.STOPPED: self._stop,
+            Step.REVERSED: self._reverse,
+            Step.OPEN: self._open,
+        }
+        return acts[operation.step](state, operation)
+
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
+        """Undo the act of a step, even if it was performed only in part."""
+        match step:
+            case Step.FENCED:
+                self.bench.run(allow(self._cluster(operation.origin), operation.fence))
+            case Step.STOPPED:
+                for name in state.datastreams.values():
+                    self.datastreams.resume(name)
+            case Step.REVERSED:
+                for name in state.next_names.values():
+                    self.datastreams.delete(name)
+                for name in state.datastreams.values():  # resumes from its checkpoints
+                    self.datastreams.create(body_of(operation.definitions[name]))
+
+    def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
+        for name in state.datastreams.values():
+            self.datastreams.require(name, WaitCondition.RUNNING)
+            self.datastreams.require_lag_below(name, self.settings.rpo_seconds)
+        return operation
+
+    def _fence(self, _state: PairState, operation: Switchover) -> Switchover:
+        if operation.fence:
+            origin = self._cluster(operation.origin)
+            self.bench.run(deny(origin, operation.fence))
+            topics = sorted({denial.topic for denial in operation.fence})
+            self.bench.run(require_own_rights(origin, topics))
+        return operation
+
+    def _verify(self, _state: PairState, operation: Switchover) -> Switchover:
+        return self.bench.run(self._verified(operation))
+
+    async def _verified(self, operation: Switchover) -> Switchover:
+        origin = self._cluster(operation.origin)
+        places = await self._places(operation, operation.origin)
+        ends = await watch_ends(origin, places, self.settings.still_seconds, _SETTLE_SECONDS)
+        if not has_reached(operation, Step.STOPPED):
+            return operation.with_(ends=document_of(ends))
+        await self._refuse_writes(operation, ends)
+        return operation
+
+    async def _refuse_writes(self, operation: Switchover, ends: Ends) -> None:
+        """Raise Refused if records were written at the origin since the fence was verified."""
+        stray = await stray_batch(self._cluster(operation.origin), offsets_of(operation.ends), ends)
+        if stray is not None:
+            raise Refused(
+                f"{stray.sentence} of {operation.origin} after the fence was verified",
+                advice="stop the producer, or add its principal to dr.NAME.principals",
+            )
+
+    def _drain(self, _state: PairState, operation: Switchover) -> Switchover:
+        missing = self.bench.run(self._missing(operation))
+        if missing:
+            named = first_few([str(one) for one in missing], _NAMES_SHOWN)
+            raise TimedOut(f"{counted(len(missing), 'partition')} not copied to the end: {named}")
+        return operation
+
+    async def _missing(self, operation: Switchover) -> Sequence[object]:
+        origin, ends = self._cluster(operation.origin), offsets_of(operation.ends)
+        firsts = await origin.offsets(dict.fromkeys(ends, EARLIEST))
+        spans = {
+            place: PartitionSpan(0 if firsts[place].error else firsts[place].offset, end)
+            for place, end in ends.items()
+        }
+        found = uncopied(spans, await self._lanes(operation))
+        if not found:
+            return found
+        stable = await origin.offsets(dict.fromkeys(ends, -1), committed=True)
+        worst = found[0].place
+        if stable[worst].offset < ends[worst] and not stable[worst].error:
+            return [f"{found[0]}: a transaction is open at offset {stable[worst].offset}", *found[1:]]
+        return found
+
+    def _account(self, _state: PairState, operation: Switchover) -> Switchover:
+        lanes = self.bench.run(self._lanes(operation))
+        if wrong := unaccounted(lanes):
+            named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
+            raise Refused(f"offsets without a class in {named}", advice="compare with headrace audit")
+        notes = [
+            f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
+            for kind, count in left_out(lanes).items()
+        ]
+        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+
+    def _move_groups(self, state: PairState, operation: Switchover) -> Switchover:
+        if not self.settings.groups:
+            return operation
+        mover = GroupMove(self.bench, operation, state.previous, state.datastreams)
+        notes = self.bench.run(mover.move(self.settings.groups))
+        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+
+    def _stop(self, state: PairState, operation: Switchover) -> Switchover:
+        if has_reached(operation, Step.REVERSED):
+            return operation  # they may be deleted already
+        for name in state.datastreams.values():
+            self.datastreams.stop(name)
+        return operation
+
+    def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
+        for name in state.datastreams.values():  # a topic must not be copied in a circle
+            self.datastreams.delete(name)
+        for configured, name in state.datastreams.items():
+            definition = operation.definitions[name]
+            topics = audit_job(definition).selection
+            starts = {topic: found for topic, found in operation.starts.items() if topics.matches(topic)}
+            self.datastreams.create(opposite(definition, state.next_names[configured], starts))
+        return operation
+
+    def _open(self, state: PairState, operation: Switchover) -> Switchover:
+        if state.fences:
+            self.bench.run(allow(self._cluster(operation.target), state.fences))
+        return operation
+
+    # Clusters
+
+    def _cluster(self, name: str) -> Cluster:
+        return self.bench.cluster(ClusterRef(name))
+
+    async def topics(self, operation: Switchover, cluster: str) -> dict[str, int]:
+        """Return the number of partitions of the selected topics at a cluster."""
+        jobs = [audit_job(definition) for definition in operation.definitions.values()]
+        found = await self._cluster(cluster).all_topics()
+        return {
+            name: len(topic.leaders)
+            for name, topic in found.items()
+            if name not in self.own_topics and any(job.selection.matches(name) for job in jobs)
+        }
+
+    async def _places(self, operation: Switchover, cluster: str) -> list[TopicPartition]:
+        counts = await self.topics(operation, cluster)
+        return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+
+    async def _ends(self, operation: Switchover, cluster: str) -> Ends:
+        return await log_ends(self._cluster(cluster), await self._places(operation, cluster))
+
+    async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
+        """Return the stored progress of the datastreams. Raises NothingStored, Unreachable."""
+        found: dict[TopicPartition, LaneProgress] = {}
+        for definition in operation.definitions.values():
+            job = audit_job(definition)
+            lanes = await stored_lanes(self.bench, ClusterRef(operation.target), job.state)
+            found |= {key.partition: lane for key, lane in lanes.items()}
+        return found
+
+
+def document_of(offsets: Ends) -> dict[str, dict[int, int]]:
+    """Return offsets by topic and partition."""
+    found: dict[str, dict[int, int]] = {}
+    for place, offset in sorted(offsets.items()):
+        found.setdefault(place.topic, {})[place.partition] = offset
+    return found
+
+
+def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
+    """Return offsets by place; the inverse of `document_of`."""
+    return {
+        TopicPartition(topic, number): offset
+        for topic, offsets in document.items()
+        for number, offset in offsets.items()
+    }
+
+
+def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
+    """Return the remaining steps, with a description of each."""
+    names, origin = ", ".join(state.datastreams.values()), operation.origin
+    texts = {
+        Step.LAG_OK: f"check that {names} run, and are less than {settings.rpo_seconds:g} s behind",
+        Step.FENCED: f"deny Write at {origin} to {', '.join(settings.principals) or 'nobody'}",
+        Step.FENCE_VERIFIED: f"wait for {settings.still_seconds:g} s without new records at {origin}",
+        Step.DRAINED: f"wait until {operation.target} has every record",
+        Step.AUDITED: "check that every offset has a class",
+        Step.GROUPS_MOVED: f"commit the positions of groups {settings.groups or '(none)'}",
+        Step.STOPPED: f"stop {names}",
+        Step.REVERSED: f"delete {names}, and create {', '.join(state.next_names.values())} from the ends of"
+        f" {operation.target}",
+        Step.OPEN: f"allow Write at {operation.target}",
+    }
+    found, step = [], operation.step
+    while step is not None:
+        found.append({"step": step.value, "action": texts[step]})
+        following = step_after(step)
+        if following is None:
+            break
+        step = following
+    return found

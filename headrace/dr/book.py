@@ -1,0 +1,121 @@
+"""The stored state of a pair: in the coordination store, with copies at both clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import quote
+from uuid import uuid4
+
+from headrace.coordination.client import connected, store_folder, viewed
+from headrace.settings import HeadraceSettings, StoreKind
+from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
+from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.coordination.stores import znodes
+from mirror.errors import AlreadyExists, HeadraceError, NotFound, VersionConflict
+from mirror.jobs.dr.log import StateCopy
+from mirror.jobs.dr.operation import PairState, read_state, write_state
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import NodeStore
+from mirror.replication.context import EngineContext
+
+
+@contextmanager
+def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
+    """Connect to the coordination store for a command. An instance occupies its embedded store, so pairs
+    have a store of their own beside it, which only one command at a time can open.
+
+    Raises StoreInUse, and the errors of the client.
+    """
+    if settings.store is StoreKind.EMBEDDED:
+        folder = store_folder(settings) / "dr"
+        if reads_only:
+            yield session_on_copy(folder)
+            return
+        session = EmbeddedSession(EmbeddedStore(folder, command))
+        session.start()
+        try:
+            yield session
+        finally:
+            session.stop()
+    else:
+        with (viewed if reads_only else connected)(settings, command) as nodes:
+            yield nodes
+
+
+class PairBook:
+    """Reads and writes the state of one pair. `fresh`: state of a pair that has none. `note`: receives a
+    sentence about a copy that could not be read or written.
+
+    The coordination store decides which of several operators wins. The copies serve when it has lost the
+    state.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeStore,
+        bench: EngineContext,
+        clusters: Mapping[str, ClusterRef],
+        fresh: PairState,
+        note: Callable[[str], None],
+    ) -> None:
+        self._nodes = nodes
+        self._bench = bench
+        self._copies = {name: StateCopy(bench, reference, fresh.name) for name, reference in clusters.items()}
+        self._fresh = fresh
+        self._note = note
+        self._path = f"{znodes.DR}/{quote(fresh.name, safe='')}"
+        self._writer = uuid4().hex
+        self._node_version: int | None = None
+
+    def read(self) -> PairState:
+        """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""
+        found = [self._fresh]
+        stored = self._stored()
+        if stored is not None:
+            found.append(stored)
+        for name, copy in self._copies.items():
+            try:
+                state = self._bench.run(copy.read())
+            except HeadraceError as error:
+                self._note(f"cannot read the state of {self._fresh.name} at {name}: {error}")
+            else:
+                found += [] if state is None else [state]
+        return max(found, key=lambda state: state.version)
+
+    def save(self, state: PairState, *, everywhere: bool) -> PairState:
+        """Store the state; see `mirror.jobs.dr.driver.StateBook`."""
+        new = state.with_(version=state.version + 1, writer=self._writer)
+        try:
+            self._write(write_state(new))
+        except (VersionConflict, AlreadyExists, NotFound) as error:
+            present = self._stored()
+            if present is None or (present.version, present.writer) != (new.version, new.writer):
+                raise VersionConflict(
+                    f"another operator has changed the state of {new.name}",
+                    advice=f"see headrace dr status {new.name}",
+                ) from error
+        for name, copy in self._copies.items():
+            try:
+                self._bench.run(copy.write(new))
+            except HeadraceError as error:
+                if everywhere:
+                    raise
+                self._note(f"cannot store the state of {new.name} at {name}: {error}")
+        return new
+
+    def _write(self, value: bytes) -> None:
+        if self._node_version is None:
+            self._nodes.create(self._path, value)
+            self._node_version = 0
+        else:
+            self._node_version = self._nodes.write(self._path, value, self._node_version)
+
+    def _stored(self) -> PairState | None:
+        try:
+            node = self._nodes.read(self._path)
+        except NotFound:
+            self._node_version = None
+            return None
+        self._node_version = node.version
+        return read_state(node.data)

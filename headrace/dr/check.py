@@ -1,0 +1,198 @@
+"""Checks whether a switch-over of a pair would succeed; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from headrace.console.resources import WaitCondition
+from headrace.dr.datastreams import require_direction
+from headrace.dr.session import PairSession
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError, NotAuthorized, Refused
+from mirror.jobs.dr.fence import denials_at, refuse_own, require_own_rights
+from mirror.jobs.dr.operation import PairState, Switchover
+from mirror.jobs.groups.follower import listed
+from mirror.model.expressions import expression_of
+from mirror.model.identifiers import ClusterRef
+from mirror.protocol.control.acls import Permission, list_acls
+from mirror.protocol.control.groups import SHARE
+from mirror.protocol.control.rights import AclOperation, cluster_rights
+from mirror.protocol.control.topics import describe_settings
+from mirror.wording import counted, first_few
+
+OK: Final = "ok"
+WARN: Final = "warn"
+FAIL: Final = "fail"
+_NAMES_SHOWN: Final = 5
+_COMPARED: Final = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.ms",
+    "retention.bytes",
+)
+
+
+class CheckItem(NamedTuple):
+    """Result of one check. `grade`: ok, warn or fail."""
+
+    item: str
+    grade: str
+    detail: str
+
+
+def check_pair(session: PairSession) -> list[CheckItem]:
+    """Return the results of all checks. Raises Unreachable if the coordination store does not respond."""
+    return PairCheck(session).run()
+
+
+class PairCheck:
+    """Checks of a switch-over from the active cluster of a pair to the other one."""
+
+    def __init__(self, session: PairSession) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._state: PairState = session.state()
+        origin, target = self._state.active, session.settings.other(self._state.active)
+        definitions = {}
+        self._problem: HeadraceError | None = None
+        try:
+            definitions = session.acts.datastreams.definitions(self._state.datastreams.values())
+        except HeadraceError as error:
+            self._problem = error
+        self._plan = Switchover(
+            identity="", origin=origin, target=target, begun_ms=0, definitions=definitions
+        )
+
+    def run(self) -> list[CheckItem]:
+        """Return the results; an error of a check is its result."""
+        checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
+            "operation": self._operation,
+            "datastreams": self._datastreams,
+            "topics": self._topics,
+            "topic settings": self._topic_settings,
+            "fence": self._fence,
+            "rights": self._rights,
+            "groups": self._groups,
+        }
+        found: list[CheckItem] = []
+        for name, check in checks.items():
+            try:
+                items = list(check())
+            except HeadraceError as error:
+                items = [CheckItem(name, FAIL, str(error))]
+            found += items or [CheckItem(name, OK, "")]
+        return found
+
+    def _cluster(self, name: str) -> Cluster:
+        return self._session.bench.cluster(ClusterRef(name))
+
+    def _operation(self) -> Iterator[CheckItem]:
+        present = self._state.operation
+        if present is not None:
+            yield CheckItem("operation", FAIL, f"a switch-over to {present.target} is at {present.step}")
+
+    def _datastreams(self) -> Iterator[CheckItem]:
+        if self._problem is not None:
+            yield CheckItem("datastreams", FAIL, str(self._problem))
+        for definition in self._plan.definitions.values():
+            require_direction(definition, self._plan.origin, self._plan.target)
+        for name in self._state.datastreams.values():
+            self._session.acts.datastreams.require(name, WaitCondition.RUNNING)
+            self._session.acts.datastreams.require_lag_below(name, self._settings.rpo_seconds)
+
+    def _topics(self) -> Iterator[CheckItem]:
+        here, there = (self._counts(name) for name in (self._plan.origin, self._plan.target))
+        if not here:
+            yield CheckItem("topics", FAIL, f"{self._plan.origin} has no topic of the datastreams")
+        for name in sorted(here):
+            if name not in there:
+                yield CheckItem("topics", FAIL, f"{name} does not exist at {self._plan.target}")
+            elif here[name] != there[name]:
+                what = f"{name} has {counted(here[name], 'partition')} at {self._plan.origin}"
+                yield CheckItem("topics", FAIL, f"{what}, and {there[name]} at {self._plan.target}")
+        if extra := sorted(there.keys() - here.keys()):
+            named = first_few(extra, _NAMES_SHOWN)
+            yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")
+
+    def _counts(self, cluster: str) -> dict[str, int]:
+        return self._session.bench.run(self._session.acts.topics(self._plan, cluster))
+
+    def _topic_settings(self) -> Iterator[CheckItem]:
+        names = sorted(self._counts(self._plan.origin))
+        here, there = (
+            self._session.bench.run(self._cluster(name).ask(describe_settings(names)))
+            for name in (self._plan.origin, self._plan.target)
+        )
+        for topic in names:
+            left, right = here.get(topic, {}), there.get(topic, {})
+            different = [
+                f"{key} {left[key].value} and {right[key].value}"
+                for key in _COMPARED
+                if key in left and key in right and left[key].value != right[key].value
+            ]
+            if different:
+                yield CheckItem("topic settings", WARN, f"{topic}: {'; '.join(different)}")
+
+    def _fence(self) -> Iterator[CheckItem]:
+        principals, run = self._settings.principals, self._session.bench.run
+        if not principals:
+            yield CheckItem(
+                "fence", WARN, "no principals: stop the producers yourself before the switch-over"
+            )
+            return
+        origin, target = self._cluster(self._plan.origin), self._cluster(self._plan.target)
+        refuse_own(principals, {origin.principal, target.principal})
+        for cluster in (origin, target):
+            run(denials_at(cluster))
+            if not run(_may_alter(cluster)):
+                yield CheckItem("fence", FAIL, f"{cluster.principal} has no right to Alter {cluster.name}")
+        bare = [topic for topic in sorted(self._counts(self._plan.origin)) if not run(_grants(origin, topic))]
+        if bare:
+            yield CheckItem(
+                "fence",
+                WARN,
+                f"no ACL allows anything on {first_few(bare, _NAMES_SHOWN)}: if the brokers set"
+                " allow.everyone.if.no.acl.found, a denial excludes everyone",
+            )
+
+    def _rights(self) -> Iterator[CheckItem]:
+        for name in (self._plan.origin, self._plan.target):
+            topics = sorted(self._counts(name))
+            self._session.bench.run(require_own_rights(self._cluster(name), topics))
+        yield from ()
+
+    def _groups(self) -> Iterator[CheckItem]:
+        if not self._settings.groups:
+            return
+        expression = expression_of("groups", self._settings.groups)
+        here, there = (
+            self._session.bench.run(listed(self._cluster(name))).groups
+            for name in (self._plan.origin, self._plan.target)
+        )
+        for name in sorted(here):
+            if not expression.matches(name):
+                continue
+            if SHARE in (here[name].kind, name in there and there[name].kind):
+                yield CheckItem("groups", WARN, f"share group {name} does not move")
+            elif name in there and there[name].has_members:
+                yield CheckItem("groups", FAIL, f"group {name} has members at {self._plan.target}")
+
+
+async def _may_alter(cluster: Cluster) -> bool:
+    """Return whether we may create ACLs, as far as brokers report it (from Kafka 2.8)."""
+    try:
+        rights = await cluster.ask(cluster_rights())
+    except NotAuthorized:
+        return False
+    except Refused:  # the request is unknown
+        return True
+    return rights is None or AclOperation.ALTER in rights
+
+
+async def _grants(cluster: Cluster, topic: str) -> bool:
+    """Return whether an ACL allows anything on a topic."""
+    found = await cluster.ask(list_acls(topic))
+    return any(acl.permission == Permission.ALLOW for acl in found.acls)

@@ -1,0 +1,121 @@
+"""The datastreams of a pair, over REST."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from api.resources.datastreams.datastream_models import DatastreamBody
+from headrace.console.client import RestClient
+from headrace.console.datastreams.conditions import unmet_condition
+from headrace.console.resources import DATASTREAMS, WaitCondition, path_of
+from mirror.errors import AlreadyExists, NotFound, Refused, TimedOut
+from mirror.jobs.dr.operation import PartitionOffsets
+from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.topics import TopicNaming
+
+
+class PairDatastreams:
+    """Requests about datastreams. `cause`: reason and requester, recorded with each change. All methods raise
+    Unreachable and the errors of the service."""
+
+    def __init__(self, client: RestClient, cause: Mapping[str, str]) -> None:
+        self._client = client
+        self._cause = dict(cause)
+
+    def definitions(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the definitions by name. Raises NotFound."""
+        return {name: self._client.get(path_of(name)) for name in names}
+
+    def lag(self, name: str) -> Mapping[str, Any]:
+        """Return the lag as in `GET /v1/datastreams/{name}/lag`."""
+        found: Mapping[str, Any] = self._client.get(f"{path_of(name)}/lag")
+        return found
+
+    def require(self, name: str, condition: WaitCondition) -> None:
+        """Raise TimedOut unless a datastream meets a condition."""
+        if unmet := unmet_condition(self._client, path_of(name), condition, 0):
+            raise TimedOut(f"datastream {name} is not {condition}: {unmet}")
+
+    def require_lag_below(self, name: str, seconds: float) -> None:
+        """Raise TimedOut unless the oldest record that is not copied is younger."""
+        found = self.lag(name)
+        if found["lag_records"] == 0:
+            return
+        if found["lag_ms"] is None:
+            raise TimedOut(f"the lag of datastream {name} is unknown")
+        if found["lag_ms"] > seconds * 1000:
+            raise TimedOut(f"datastream {name} is {found['lag_ms'] / 1000:.1f} s behind")
+
+    def stop(self, name: str) -> None:
+        """Stop a datastream. Raises TimedOut until it has stopped."""
+        if self._client.get(path_of(name))["status"] not in ("STOPPED", "STOPPING"):
+            self._client.begin("POST", f"{path_of(name)}/stop", self._cause)
+        self.require(name, WaitCondition.STOPPED)
+
+    def resume(self, name: str) -> None:
+        """Resume a datastream that was stopped. Raises TimedOut while it is stopping."""
+        status = self._client.get(path_of(name))["status"]
+        if status == "STOPPING":
+            raise TimedOut(f"datastream {name} is stopping")
+        if status != "READY":
+            self._client.post(f"{path_of(name)}/resume", self._cause)
+
+    def create(self, body: Mapping[str, Any]) -> None:
+        """Create a datastream unless it exists. Raises TimedOut until it runs."""
+        name = str(body["name"])
+        try:
+            self._client.get(path_of(name))
+        except NotFound:
+            with contextlib.suppress(AlreadyExists):
+                self._client.create(DATASTREAMS, body, **self._cause)
+        self.require(name, WaitCondition.RUNNING)
+
+    def delete(self, name: str) -> None:
+        """Delete a datastream unless it is missing. Raises TimedOut until it is gone."""
+        try:
+            if self._client.get(path_of(name))["status"] != "DELETING":
+                self._client.begin("DELETE", path_of(name), **self._cause)
+        except NotFound:
+            return
+        self.require(name, WaitCondition.DELETED)
+
+
+def require_direction(definition: Mapping[str, Any], origin: str, target: str) -> None:
+    """Raise Refused unless a datastream copies from `origin` to `target` without renaming topics."""
+    name = definition["name"]
+    ways = definition["source"]["cluster"], definition["destination"]["cluster"]
+    if ways != (origin, target):
+        raise Refused(f"datastream {name} copies from {ways[0]} to {ways[1]}, not from {origin} to {target}")
+    if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
+        raise Refused(
+            f"the topics of datastream {name} have other names there, so clients would not find them",
+            advice="create it without --rename",
+        )
+
+
+def body_of(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request that creates a datastream with this definition."""
+    return {key: value for key, value in definition.items() if key in DatastreamBody.model_fields}
+
+
+def opposite(definition: Mapping[str, Any], name: str, starts: PartitionOffsets) -> dict[str, Any]:
+    """Return the request for a datastream in the opposite direction, from these offsets.
+
+    It shares tasks with no other datastream, because their progress is at another cluster.
+    """
+    source, destination = definition["source"], definition["destination"]
+    metadata = {key: value for key, value in definition["metadata"].items() if key != TASK_PREFIX}
+    return {
+        **body_of(definition),
+        "name": name,
+        "source": {**source, "cluster": destination["cluster"]},
+        "destination": {**destination, "cluster": source["cluster"]},
+        "metadata": metadata,
+        "start": "earliest",
+        "start_positions": {
+            topic: {str(number): offset for number, offset in offsets.items()}
+            for topic, offsets in starts.items()
+        },
+    }

@@ -1,0 +1,123 @@
+"""Moves consumer groups in a switch-over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headrace.clusters.audits import audit_job
+from mirror.errors import NotFound, NothingStored, Refused, TimedOut
+from mirror.jobs.dr.operation import Switchover
+from mirror.jobs.groups.follower import listed
+from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
+from mirror.jobs.translate_job import (
+    AHEAD,
+    GroupPositions,
+    PositionMove,
+    TranslateJob,
+    Translator,
+    apply_translation,
+    group_positions,
+    moves_of,
+)
+from mirror.lane.offset_map import Precision
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.expressions import expression_of
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.protocol.control.groups import SHARE
+from mirror.replication.context import EngineContext
+from mirror.wording import first_few
+
+_NAMES_SHOWN = 5
+_FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
+
+
+@dataclass(frozen=True)
+class GroupMove:
+    """Commits the positions of groups at the target of an operation.
+
+    `previous`: the datastreams of the opposite direction before the last switch-over, by configured name.
+    Records before the present copy came from the target, so their positions are in the offset maps of those.
+    """
+
+    bench: EngineContext
+    operation: Switchover
+    previous: Mapping[str, str]
+    present: Mapping[str, str]
+
+    async def move(self, selection: str) -> list[str]:
+        """Commit the positions; return remarks.
+
+        Raises Refused for a group with members at the target, and for a position without a counterpart;
+        TimedOut until checkpoints have reached all positions; NotAuthorized, Unreachable.
+        """
+        expression = expression_of("groups", selection)
+        origin = self.bench.cluster(ClusterRef(self.operation.origin))
+        found = await listed(origin)
+        if not found.is_complete:
+            raise TimedOut(f"not all brokers of {origin.name} list their groups")
+        remarks = []
+        for name, group in sorted(found.groups.items()):
+            if not expression.matches(name):
+                continue
+            if group.kind == SHARE:
+                remarks.append(f"share group {name} has no committed offsets, and does not move")
+                continue
+            if group.has_members:
+                remarks.append(f"group {name} still has members at {origin.name}")
+            remarks += await self._move_group(name)
+        return remarks
+
+    async def _move_group(self, name: str) -> list[str]:
+        remarks: list[str] = []
+        for configured, datastream in self.present.items():
+            definition = self.operation.definitions[datastream]
+            origin, target = ClusterRef(self.operation.origin), ClusterRef(self.operation.target)
+            job = TranslateJob(audit_job(definition).state, origin, target, name)
+            stored = await stored_to_translate(self.bench, origin, target, job.state)
+            topics = audit_job(definition).selection
+            positions = await group_positions(self.bench, job)
+            here = {place: at for place, at in positions.here.items() if topics.matches(place.topic)}
+            try:
+                moves = moves_of(job, stored, GroupPositions(here, positions.there))
+            except NotFound:  # no position in topics of this datastream
+                continue
+            former = await self._former(configured)
+            moves = [self._checked(move, stored, former, job) for move in moves]
+            if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
+                raise TimedOut(f"no checkpoint has reached group {name} in {first_few(behind, _NAMES_SHOWN)}")
+            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
+            if ahead:
+                named = first_few(ahead, _NAMES_SHOWN)
+                remarks.append(f"group {name} is already ahead at {target} in {named}")
+            await apply_translation(self.bench, job, moves)
+        return remarks
+
+    async def _former(self, configured: str) -> StoredLanes | None:
+        """Return the stored lanes of the datastream that copied to the origin before, if there was one."""
+        name = self.previous.get(configured)
+        if name is None:
+            return None
+        try:
+            return await stored_and_current(self.bench, ClusterRef(self.operation.origin), name)
+        except NothingStored:
+            return None
+
+    def _checked(
+        self, move: PositionMove, stored: StoredLanes, former: StoredLanes | None, job: TranslateJob
+    ) -> PositionMove:
+        """Return the move, by the former copy if the position is before the present one. Raises Refused if
+        neither has it."""
+        lane = stored.lanes.get(LaneKey(GroupName(job.state), move.here))
+        if lane is None or move.offset >= lane.ledger.start or former is None:
+            return move
+        found = Translator(former, back=True).move(move.here, move.offset)
+        if found.precision not in _FOUND:
+            raise Refused(
+                f"the position of group {job.group} in {move.here} is before the copies of the last two"
+                " switch-overs",
+                advice="let its consumers read on, or exclude it from dr.NAME.groups",
+            )
+        present = move.present
+        is_ahead = present is not None and present > found.becomes
+        return replace(found, present=present, skipped=AHEAD if is_ahead else "")

@@ -1,0 +1,135 @@
+"""Thread of the leader that looks at the topics of all clusters, so that their age and their last use are
+known when somebody asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import structlog
+
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import directory_of
+from headrace.clusters.own_topics import own_topics
+from mirror.adapters.system_clock import SystemClock
+from mirror.bulkheads import Bulkhead
+from mirror.client.cluster import Cluster
+from mirror.coordination.retirement.topic_use import UnusedRules
+from mirror.coordination.stores.cluster_ids import KnownClusters
+from mirror.errors import ConfigError, InvalidRequest, reason_of
+from mirror.jobs.groups.record import GroupKeys, StoredGroups
+from mirror.jobs.retirement.evidence import TopicWatch
+from mirror.jobs.retirement.steps import TopicRetirements
+from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef
+from mirror.model.metrics import PlacementEvent
+
+if TYPE_CHECKING:
+    from api.services import Services
+    from headrace.settings import HeadraceSettings
+    from mirror.ports import NodeStore
+
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+_FIRST_SECONDS: Final = 60.0
+_INTERVAL_SECONDS: Final = 3_600.0
+_REQUEST_SECONDS: Final = 5.0
+_CALL_SECONDS: Final = 30.0
+"""Time limit of one call on one cluster."""
+
+
+@dataclass(frozen=True)
+class ClusterConnections:
+    """Runs calls on clusters over separate connections. Satisfies `ClusterCalls`."""
+
+    settings: HeadraceSettings
+    seconds: float = _CALL_SECONDS
+
+    def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
+        """Return the result. Raises Unreachable, NotAuthorized, InvalidRequest for an unknown cluster."""
+        directory = directory_of(self.settings)
+        try:
+            directory.resolve(cluster)
+        except ConfigError as error:
+            raise InvalidRequest(error.message, advice=error.advice) from error
+        with bench_of(self.settings, "headrace-topics", directory, _REQUEST_SECONDS) as bench:
+            return bench.run(question(bench.cluster(cluster)), self.seconds)
+
+
+class TopicWatchThread:
+    """Looks at every cluster of a datastream once an hour while the instance leads."""
+
+    def __init__(
+        self,
+        watch: TopicWatch,
+        datastreams: Callable[[], Sequence[Datastream]],
+        is_leading: Callable[[], bool],
+    ) -> None:
+        self._watch = watch
+        self._datastreams = datastreams
+        self._is_leading = is_leading
+        self._failures: dict[ClusterRef, str] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topic use", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(deadline_seconds)
+
+    def _run(self) -> None:
+        wait = _FIRST_SECONDS
+        while not self._stopping.wait(wait):
+            with Bulkhead(lambda error: _log.warning("cannot look at topics", reason=reason_of(error))):
+                if self._is_leading():
+                    self.look()
+            wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
+
+    def look(self) -> None:
+        """Look at all clusters. A cluster that fails does not affect others, and is logged once."""
+        datastreams = self._datastreams()
+        for cluster in sorted({ref for one in datastreams for ref in (one.source, one.destination)}):
+            if self._stopping.is_set():
+                return
+            with Bulkhead(partial(self._failed, cluster)):
+                self._watch.look(cluster, datastreams)
+                self._failures.pop(cluster, None)
+
+    def _failed(self, cluster: ClusterRef, error: Exception) -> None:
+        reason = reason_of(error)
+        if self._failures.get(cluster) != reason:
+            _log.warning("cannot look at the topics of a cluster", cluster=cluster, reason=reason)
+        self._failures[cluster] = reason
+
+
+def build_retirements(
+    settings: HeadraceSettings,
+    nodes: NodeStore,
+    topics: Callable[[ClusterRef], Mapping[str, int] | None],
+    followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
+    announce: Callable[[tuple[PlacementEvent, ...]], None],
+) -> TopicRetirements:
+    """Build the use cases from the settings."""
+    connections = ClusterConnections(settings)
+    store, known = TopicUseStore(nodes), KnownClusters(nodes)
+    watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())
+    rules = UnusedRules(keep=tuple(settings.mirror.kept_topics), own=own_topics(settings))
+    return TopicRetirements(watch, RetirementStore(nodes), rules, announce)
+
+
+def build_topic_watch(services: Services) -> TopicWatchThread:
+    """Build the thread."""
+    return TopicWatchThread(
+        services.retirements.watch,
+        lambda: services.control.list().datastreams,
+        lambda: services.status.is_leading,
+    )

@@ -1,0 +1,103 @@
+"""Results of an audit by window of event time: additive counts, with offsets to look at. Pure.
+
+A record belongs to the window `timestamp - timestamp mod window`, as in Kafka Audit and Chaperone. A record
+without a timestamp counts now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+from mirror.audit.verdicts import Finding, Verdict, worst
+
+MOST_OFFSETS: Final = 5
+"""Maximum number of findings that a window lists."""
+
+
+@dataclass(slots=True)
+class WindowCounts:
+    """Records of a window. `records`: arrived as they were. `explained`: absent or surplus for a reason that
+    is no fault, such as a filter or compaction. `findings`: the first differences."""
+
+    records: int = 0
+    missing: int = 0
+    duplicated: int = 0
+    altered: int = 0
+    foreign: int = 0
+    explained: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, other: WindowCounts) -> None:
+        """Add the counts of another part of the same window."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for finding in other.findings:
+            self.note(finding)
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding if there is room."""
+        if len(self.findings) < MOST_OFFSETS:
+            self.findings.append(finding)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """All counts."""
+        return tuple(getattr(self, name) for name in COUNTED)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The most severe verdict."""
+        differences = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
+        return worst(verdict for verdict in differences if getattr(self, verdict.value))
+
+
+COUNTED: Final = tuple(each.name for each in fields(WindowCounts) if each.name != "findings")
+
+
+class WindowTally:
+    """Counts by start of the window, epoch ms. `now_ms`: time of records without a timestamp."""
+
+    def __init__(self, length_ms: int, now_ms: int) -> None:
+        self._length_ms = length_ms
+        self._now_ms = now_ms
+        self._uncopied: dict[int, int] = {}
+        self.windows: dict[int, WindowCounts] = {}
+
+    def start_of(self, timestamp: int) -> int:
+        """Return the start of the window of a timestamp."""
+        stamp = timestamp if timestamp >= 0 else self._now_ms
+        return stamp - stamp % self._length_ms
+
+    def is_one(self, first: int, last: int) -> bool:
+        """Return whether two timestamps belong to one window."""
+        return self.start_of(first) == self.start_of(last)
+
+    def count(self, name: str, timestamp: int, number: int = 1) -> None:
+        """Count records under a name of `COUNTED`."""
+        found = self._of(self.start_of(timestamp))
+        setattr(found, name, getattr(found, name) + number)
+
+    def note(self, finding: Finding) -> None:
+        """Count one record by its finding, and keep the finding if there is room."""
+        self.count(finding.verdict.value, finding.timestamp)
+        self._of(self.start_of(finding.timestamp)).note(finding)
+
+    def leave_out(self, timestamp: int, number: int = 1) -> None:
+        """Count source records that the offset map lacks."""
+        start = self.start_of(timestamp)
+        self._uncopied[start] = self._uncopied.get(start, 0) + number
+
+    def settle(self, missing: int) -> None:
+        """Judge the records that the offset map lacks: that many are missing, in the oldest windows, because
+        it is unknown which; a reason is known for the others."""
+        for start, number in sorted(self._uncopied.items()):
+            lost = min(number, missing)
+            missing -= lost
+            found = self._of(start)
+            found.missing += lost
+            found.explained += number - lost
+        self._uncopied.clear()
+
+    def _of(self, start: int) -> WindowCounts:
+        return self.windows.setdefault(start, WindowCounts())

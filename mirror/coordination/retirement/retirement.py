@@ -1,0 +1,108 @@
+"""State machine of the retirement of one topic. Pure.
+
+    sealing ──▶ sealed ──▶ deleting ──▶ (no record: the topic is deleted)
+       └───────────┴───────────┴──▶ restoring ──▶ (no record: the topic is in use again)
+
+Each phase is stored before its actions. All actions can be repeated, so a phase that was interrupted is
+continued by doing it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mirror.coordination.retirement.topic_use import KeepReason, TopicEvidence
+from mirror.errors import IllegalTransition
+from mirror.model.identifiers import ClusterRef, DatastreamName
+
+
+class RetirementPhase(StrEnum):
+    """Phase of a retirement."""
+
+    SEALING = "sealing"
+    SEALED = "sealed"
+    DELETING = "deleting"
+    RESTORING = "restoring"
+
+
+class WriteDenial(StrEnum):
+    """State of the ACL that denies writes. `WANTED` may or may not exist yet."""
+
+    WANTED = "wanted"
+    MADE = "made"
+    FOUND = "found"
+    """It existed before, so it remains."""
+    NO_AUTHORIZER = "no-authorizer"
+    NOT_WANTED = "not-wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """Retirement of a topic; times in epoch milliseconds.
+
+    `topic_id`, `ends`: of the topic when it was sealed. `selected`: datastreams whose expression matches only
+    the topic; `paused`: those of them that the retirement pauses and a restoration resumes. `due_ms`: end of
+    the waiting time, 0 before the topic is sealed. `emptied`: number of partitions whose records are deleted.
+    `problem`: why the last attempt stopped.
+    """
+
+    cluster: ClusterRef
+    topic: str
+    topic_id: str
+    ends: str
+    partitions: int
+    phase: RetirementPhase
+    denial: WriteDenial
+    selected: tuple[DatastreamName, ...]
+    paused: tuple[DatastreamName, ...]
+    owners: tuple[str, ...]
+    days: int
+    wait_ms: int
+    started_ms: int
+    due_ms: int = 0
+    emptied: int = 0
+    requested_by: str = ""
+    reason: str = ""
+    problem: str = ""
+
+    def sealed(self, denial: WriteDenial, now_ms: int) -> Retirement:
+        """Return the retirement after the topic was sealed."""
+        return replace(
+            self, phase=RetirementPhase.SEALED, denial=denial, due_ms=now_ms + self.wait_ms, problem=""
+        )
+
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether the waiting time is over."""
+        return self.phase is RetirementPhase.SEALED and now_ms >= self.due_ms
+
+    def deleting(self) -> Retirement:
+        """Return the retirement whose records may be deleted from now on."""
+        return replace(self, phase=RetirementPhase.DELETING, problem="")
+
+    def restoring(self) -> Retirement:
+        """Return the retirement that is taken back."""
+        return replace(self, phase=RetirementPhase.RESTORING, problem="")
+
+
+def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
+    """Return the reasons not to delete a sealed topic now. Use since the seal is an objection whatever the
+    limits."""
+    found = dict.fromkeys(evidence.reasons)
+    seen = evidence.sighting
+    if evidence.look.ends != retirement.ends:
+        found[KeepReason.INFLOW] = None
+    if evidence.look.readers or (seen is not None and seen.read_ms > retirement.started_ms):
+        found[KeepReason.READERS] = None
+    if any(one.datastream not in retirement.selected or not one.is_halted for one in evidence.selectors):
+        found[KeepReason.SELECTED] = None
+    return tuple(found)
+
+
+def require_unused(evidence: TopicEvidence) -> None:
+    """Raise IllegalTransition with the reasons unless the topic is unused."""
+    if evidence.reasons:
+        raise IllegalTransition(
+            f"topic {evidence.topic} of {evidence.cluster} is not unused: {', '.join(evidence.reasons)}",
+            advice="headrace topics unused --all shows the evidence",
+        )

@@ -1,0 +1,222 @@
+"""Decision whether a topic is unused. Pure.
+
+A look is the state of a topic at one moment. A sighting is the stored sum of all looks: since when the topic
+is known, watched and without inflow. A topic is unused if no reason speaks for keeping it; every unknown fact
+is such a reason. Timestamps of records are not used, because a topic that was filled today may contain
+records of last year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
+
+DAY_MS: Final = 86_400_000
+LONGEST_GAP_MS: Final = 3 * DAY_MS
+"""Longest time between two looks in which no reader can go unnoticed. Kafka keeps the committed offsets of a
+group without members for seven days by default."""
+_SERVICE_PREFIX: Final = "_"
+"""Prefix of topics that belong to Kafka or to tools, such as `__consumer_offsets` and `_schemas`."""
+
+
+class TopicReader(NamedTuple):
+    """A consumer group that reads a topic. `has_members`: the group is active. `has_offsets`: it has
+    committed offsets for the topic."""
+
+    group: str
+    has_members: bool
+    has_offsets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLook:
+    """A topic at one moment.
+
+    `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
+    empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
+    groups other than those of the mirror. `internal`: Kafka says so. `is_compacted`: None if unknown.
+    """
+
+    topic_id: str
+    partitions: int
+    ends: str
+    records: int | None = None
+    bytes: int | None = None
+    readers: tuple[TopicReader, ...] = ()
+    internal: bool = False
+    is_compacted: bool | None = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLook:
+    """All topics of a cluster at one moment. `unknown_groups`: groups whose topics cannot be read."""
+
+    cluster_id: str
+    topics: Mapping[str, TopicLook]
+    unknown_groups: tuple[str, ...] = ()
+
+
+class TopicSighting(NamedTuple):
+    """Sum of all looks at a topic; times in epoch milliseconds.
+
+    `first_ms`: first look. `watched_ms`: start of the looks without a gap. `seen_ms`: last look. `quiet_ms`:
+    look since which the end offsets have not changed. `read_ms`: last look with a reader, 0 without one.
+    """
+
+    topic_id: str
+    first_ms: int
+    watched_ms: int
+    seen_ms: int
+    quiet_ms: int
+    read_ms: int
+    ends: str
+
+
+def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
+    """Return the sighting after another look. A topic with another id is a new topic."""
+    if before is None or before.topic_id != look.topic_id:
+        return TopicSighting(
+            look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
+        )
+    is_late = now_ms - before.seen_ms > LONGEST_GAP_MS or now_ms < before.seen_ms  # or the clock went back
+    is_changed = not look.ends or look.ends != before.ends
+    return replace_sighting(
+        before,
+        watched_ms=now_ms if is_late else before.watched_ms,
+        seen_ms=now_ms,
+        quiet_ms=now_ms if is_changed else before.quiet_ms,
+        read_ms=now_ms if look.readers else before.read_ms,
+        ends=look.ends,
+    )
+
+
+def replace_sighting(before: TopicSighting, **fields: int | str) -> TopicSighting:
+    """Return the sighting with other values."""
+    return TopicSighting(**{**before._asdict(), **fields})
+
+
+class KeepReason(StrEnum):
+    """Reason to keep a topic."""
+
+    INTERNAL = "internal"
+    ALLOW_LIST = "allow-list"
+    SELECTED = "selected"
+    YOUNG = "young"
+    NOT_WATCHED = "not-watched"
+    INFLOW = "inflow"
+    READERS = "readers"
+    UNKNOWN_READERS = "unknown-readers"
+    UNKNOWN_OFFSETS = "unknown-offsets"
+    COMPACTED = "compacted"
+
+
+class TopicSelector(NamedTuple):
+    """A datastream that copies a topic or writes it. `is_only`: its expression matches nothing else.
+    `is_halted`: it is paused or stopped."""
+
+    datastream: DatastreamName
+    owner: str
+    is_only: bool
+    is_halted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedRules:
+    """Limits of the decision. `days`: least age, and time without use. `keep`: names of topics to keep, with
+    `*` for any text. `own`: topics of this service."""
+
+    days: int = 60
+    keep: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
+
+    def is_internal(self, topic: str) -> bool:
+        """Return whether a topic belongs to Kafka, to its tools or to Headrace."""
+        is_of_service = topic.startswith((_SERVICE_PREFIX, OWN_PREFIX)) or topic.endswith(DEAD_LETTER_SUFFIX)
+        return is_of_service or topic in self.own
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEvidence:
+    """All facts about a topic of one cluster. `sighting`: None if it was never seen before. `reasons`:
+    reasons to keep it, none if it is unused."""
+
+    cluster: ClusterRef
+    topic: str
+    look: TopicLook
+    sighting: TopicSighting | None
+    selectors: tuple[TopicSelector, ...]
+    unknown_groups: tuple[str, ...]
+    reasons: tuple[KeepReason, ...]
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether nothing speaks for keeping the topic."""
+        return not self.reasons
+
+
+def judged(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> TopicEvidence:
+    """Return the evidence with the reasons to keep the topic."""
+    return replace(evidence, reasons=tuple(_reasons(evidence, rules, now_ms)))
+
+
+def _reasons(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> Sequence[KeepReason]:
+    look, seen, topic = evidence.look, evidence.sighting, evidence.topic
+    least_ms = now_ms - rules.days * DAY_MS
+    is_seen = seen is not None and seen.topic_id == look.topic_id
+    first_ms, watched_ms, quiet_ms, read_ms = (
+        (seen.first_ms, seen.watched_ms, seen.quiet_ms, seen.read_ms)
+        if seen is not None and is_seen
+        else (now_ms + 1, now_ms + 1, now_ms + 1, 0)
+    )
+    is_interrupted = seen is not None and now_ms - seen.seen_ms > LONGEST_GAP_MS
+    is_changed = seen is not None and is_seen and look.ends != seen.ends
+    found = {
+        KeepReason.INTERNAL: look.internal or rules.is_internal(topic),
+        KeepReason.ALLOW_LIST: any(fnmatchcase(topic, pattern) for pattern in rules.keep),
+        KeepReason.SELECTED: not all(one.is_only for one in evidence.selectors),
+        KeepReason.YOUNG: first_ms > least_ms,
+        KeepReason.NOT_WATCHED: watched_ms > least_ms or is_interrupted,
+        KeepReason.INFLOW: quiet_ms > least_ms or is_changed,
+        KeepReason.READERS: bool(look.readers) or (bool(read_ms) and read_ms > least_ms),
+        KeepReason.UNKNOWN_READERS: bool(evidence.unknown_groups),
+        KeepReason.UNKNOWN_OFFSETS: not look.ends,
+        KeepReason.COMPACTED: look.is_compacted is not False,
+    }
+    return [reason for reason, applies in found.items() if applies]
+
+
+def selectors_of(
+    topic: str,
+    datastreams: Collection[Datastream],
+    aliases: Collection[ClusterRef],
+    topics_of: Mapping[ClusterRef, Collection[str] | None],
+) -> tuple[TopicSelector, ...]:
+    """Return the datastreams that read or write a topic.
+
+    `aliases`: names that may mean the cluster of the topic. `topics_of`: topics of source clusters, None if
+    unknown. An expression matches nothing else only if it is the name of the topic.
+    """
+    found = []
+    for one in datastreams:
+        sources = {topic} if one.source in aliases else set[str]()
+        if one.destination in aliases and (origin := one.naming.source(topic)) is not None:
+            sources.add(origin)
+        for name in sorted(filter(one.selection.matches, sources)):
+            present = topics_of.get(one.source)
+            is_only = present is not None and _takes_only(one, name, present)
+            found.append(TopicSelector(one.name, one.metadata.get(OWNER, ""), is_only, one.status.is_halted))
+    return tuple(found)
+
+
+def _takes_only(datastream: Datastream, topic: str, present: Collection[str]) -> bool:
+    selection = datastream.selection
+    is_name = selection.names == {topic} and "|" not in selection.include
+    return is_name and {*selection.choose(present)} - {selection.canary} <= {topic}

@@ -1,0 +1,393 @@
+"""Continuous audit of the lanes that an instance runs.
+
+Each turn compares what was copied since the turn before, slice by slice. A slice ends at the edge of a window
+of event time. Rows are written first, then the state of the lane beside its progress; so an instance that is
+killed, or the next owner of the lane, repeats at most one slice, and its rows replace the earlier ones.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from mirror.audit.counts import CountRules
+from mirror.audit.reader import LogCursor, LogRange
+from mirror.audit.verdicts import Finding, Verdict
+from mirror.audit.watermark import PartitionWatermark
+from mirror.audit.windows import WindowTally
+from mirror.errors import HeadraceError, reason_of
+from mirror.jobs.audits.deletions import deleted_copies, retention_of
+from mirror.jobs.audits.log import AuditLog, audit_log, state_key
+from mirror.jobs.audits.pace import rest_seconds
+from mirror.jobs.audits.record import LaneAudit, WindowFault, read_lane_audit
+from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
+from mirror.model.audit_window import AuditWindow
+from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.policy import Isolation
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.topics import describe_each
+from mirror.replication.context import EngineContext
+
+SAMPLED_SHARE: Final = 1 / 20
+"""Share of the windows whose records the mode `sampled` compares."""
+_MOST_OFFSETS: Final = 50_000
+"""Largest slice whose records are compared: at most that many can be unmatched."""
+_CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
+_NO_END: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: where rows are written; none if
+    the topic is empty. `lateness_ms`: longest time from a record's timestamp to its arrival at the source."""
+
+    instance: str
+    rows_cluster: ClusterRef
+    rows_topic: str
+    window_ms: int
+    lateness_ms: int
+    bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedLanes:
+    """Lanes of one datastream on this instance. `may_repeat`, `has_markers`: see `CountRules`."""
+
+    name: DatastreamName
+    job: VerifyJob
+    mode: AuditMode
+    places: Sequence[TopicPartition]
+    may_repeat: bool = False
+    has_markers: bool = False
+
+
+class LaneAuditReport(NamedTuple):
+    """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
+    destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `problem`:
+    why the lane could not be audited in the last turn."""
+
+    through_ms: int | None
+    waiting: int
+    faults: tuple[WindowFault, ...]
+    more_faults: int
+    problem: str = ""
+
+
+class _Slice(NamedTuple):
+    """Source offsets [start, end) to audit together. `timestamp`: of the first record. `is_last`: nothing
+    else is copied yet."""
+
+    start: int
+    end: int
+    reads: bool
+    timestamp: int
+    is_last: bool
+
+
+class _Logs(NamedTuple):
+    """Ranges [start, end) of both logs of a lane, and what is stored about it. `edge`: offset of the first
+    record after the window of the last slice, if known."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    copy: StoredCopy
+    edge: int | None = None
+
+
+class Auditor:
+    """Audits of one instance. Used by one thread."""
+
+    def __init__(self, context: EngineContext, options: AuditOptions) -> None:
+        self._context = context
+        self._options = options
+        self._states: dict[LaneKey, LaneAudit] = {}
+        self._marks: dict[LaneKey, PartitionWatermark] = {}
+        self._windows: dict[LaneKey, int] = {}
+        """Start of the window of the last slice of a lane."""
+        self._logs_of: dict[ClusterRef, AuditLog] = {}
+        self._destinations: dict[LaneKey, ClusterRef] = {}
+        self._pending: list[AuditWindow] = []
+        self._unsaved: dict[ClusterRef, dict[bytes, bytes]] = {}
+        self._rested = context.loop.now(), time.thread_time()
+        self.reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]] = {}
+        """State of each lane by datastream. Safe to read from any thread."""
+
+    def keep(self, audited: Collection[AuditedLanes]) -> None:
+        """Drop the state of all other lanes, which another instance may audit now."""
+        names = {lanes.name for lanes in audited}
+        self.reports = {name: found for name, found in self.reports.items() if name in names}
+        keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
+        for key in self._states.keys() - keys:
+            self._log(self._destinations.pop(key)).release(key)
+            del self._states[key], self._marks[key]
+            self._windows.pop(key, None)
+
+    def _log(self, destination: ClusterRef) -> AuditLog:
+        known = self._logs_of.get(destination)
+        if known is None:
+            known = self._logs_of[destination] = audit_log(self._context, destination)
+        return known
+
+    async def turn(self, lanes: AuditedLanes) -> bool:
+        """Audit one slice of each lane; return whether there is more. Raises Unreachable."""
+        await self._send()
+        context, job = self._context, lanes.job
+        keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
+        source_starts = await self._observe(lanes, keys)
+        logs = await self._logs(lanes, keys, source_starts)
+        has_more, problems = False, dict[TopicPartition, str]()
+        unsaved = self._unsaved.setdefault(job.destination, {})
+        for place, key in keys.items():
+            before, progress = self._state(key, job), logs[place].copy.progress
+            try:
+                state, problems[place] = await self._audited(lanes, key, before, logs[place])
+            except HeadraceError as error:
+                state, problems[place] = before, reason_of(error)
+            self._states[key] = state
+            if state.saved != before.saved:
+                unsaved[state_key(key)] = state.write()
+            is_behind = progress is not None and state.position < progress.next_offset
+            has_more |= is_behind and not problems[place]
+        await self._send()
+        await self._log(job.destination).save([*unsaved.items()], context.clock.now_ms())
+        unsaved.clear()
+        found = {place: self._report(key, logs[place].copy, problems[place]) for place, key in keys.items()}
+        self.reports = {**self.reports, lanes.name: found}
+        return has_more
+
+    def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
+        known = self._states.get(key)
+        if known is None:
+            known = read_lane_audit(self._log(job.destination).state(key))
+            self._marks[key].resume(known.through_ms, is_stopped=known.is_stopped)
+            self._destinations[key] = job.destination
+        return known
+
+    async def _observe(
+        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey]
+    ) -> Mapping[TopicPartition, int]:
+        """Note the present ends of the source logs, and return their starts."""
+        at_ms = self._context.clock.now_ms()
+        source = self._context.cluster(lanes.job.source)
+        ends = await source.offsets(dict.fromkeys(keys, LATEST))
+        starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
+        for place, key in keys.items():
+            mark = self._marks.setdefault(key, PartitionWatermark())
+            mark.observe(at_ms, _NO_END if ends[place].error else ends[place].offset)
+        return {place: 0 if one.error else one.offset for place, one in starts.items()}
+
+    async def _logs(
+        self,
+        lanes: AuditedLanes,
+        keys: Mapping[TopicPartition, LaneKey],
+        source_starts: Mapping[TopicPartition, int],
+    ) -> Mapping[TopicPartition, _Logs]:
+        """Return the destination's ends, then the stored progress, and then the source's ends: if nothing is
+        in flight at the end of the source, a lane has written nothing else to the destination."""
+        job, target = lanes.job, self._context.cluster(lanes.job.destination)
+        copies = {
+            place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys
+        }
+        await target.patiently(lambda: target.refresh(sorted({copy.topic for copy in copies.values()})))
+        ends = await target_ends(self._context, job, list(keys))
+        starts = await target.offsets({copies[place]: EARLIEST for place in ends})
+        stored = await self._log(job.destination).load(list(keys.values()))
+        after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
+        edges = await self._edges(lanes, keys)
+        found = {}
+        for place, key in keys.items():
+            source_end = _NO_END if after[place].error else after[place].offset
+            copy, end = copies[place], ends.get(place, 0)
+            target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
+            stored_copy = StoredCopy(stored[key], end)
+            source = source_starts[place], source_end
+            found[place] = _Logs(source, (target_start, end), stored_copy, edges.get(place))
+        return found
+
+    async def _edges(
+        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey]
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offsets of the first records after the windows of the last slices, where known."""
+        ends = {place: self._windows[key] for place, key in keys.items() if key in self._windows}
+        if not ends or lanes.mode is AuditMode.FULL:
+            return {}
+        length_ms = self._options.window_ms
+        asked = {place: window_ms + length_ms for place, window_ms in ends.items()}
+        answers = await self._context.cluster(lanes.job.source).offsets(asked)
+        known = {place: one.offset for place, one in answers.items() if not one.error}
+        return {place: _NO_END if offset < 0 else offset for place, offset in known.items()}
+
+    async def _audited(
+        self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs
+    ) -> tuple[LaneAudit, str]:
+        """Audit the next slice of a lane. Return its new state, and why it could not be audited."""
+        copy, mark, place = logs.copy, self._marks[key], key.partition
+        progress, history = copy.progress, copy.history
+        if progress is None or history is None:
+            return state, ""
+        if state.lane is not None and not history.continues(state.lane):
+            state = LaneAudit()  # records that were audited may be gone
+            mark.restart()
+        state = state.without_past(logs.source[0], logs.target[0])
+        start = max(state.position, progress.ledger.start, logs.source[0])
+        start = min(start, max(progress.next_offset, state.position))
+        if start >= progress.next_offset and copy.target_end == state.target_next:
+            mark.resume(mark.through_ms, is_stopped=state.is_stopped)
+            mark.compared(start, is_clean=True)
+            return replace(state, through_ms=mark.through_ms, lane=history), ""
+        part = await self._slice(lanes, key, start, progress.next_offset, logs.edge)
+        verdict, tally = await self._compared(lanes, place, part, state, logs)
+        if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
+            part = part._replace(reads=True)
+            verdict, tally = await self._compared(lanes, place, part, state, logs)
+        if verdict.problem:
+            return state, verdict.problem
+        is_clean = verdict.verdict in _CLEAN or verdict.verdict is Verdict.LATE
+        if verdict.expired:
+            is_clean &= not await self._note_deletions(lanes, part, logs, tally, place)
+        state = self._with_rows(lanes, state, verdict, tally, part)
+        mark.resume(mark.through_ms, is_stopped=state.is_stopped)
+        mark.compared(part.end, is_clean=is_clean)
+        target_next = max(verdict.target_range[1], state.target_next or 0)
+        state = replace(state, position=part.end, target_next=target_next, lane=history)
+        return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
+
+    async def _compared(
+        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, logs: _Logs
+    ) -> tuple[PartitionVerdict, WindowTally]:
+        tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
+        job, ranges = self._job(lanes, place, part, state, tally), (logs.source, logs.target)
+        return await audit_partition(self._context, job, place, logs.copy, logs=ranges), tally
+
+    def _with_rows(
+        self,
+        lanes: AuditedLanes,
+        state: LaneAudit,
+        verdict: PartitionVerdict,
+        tally: WindowTally,
+        part: _Slice,
+    ) -> LaneAudit:
+        """Queue the rows of a slice, and return the state with its differences."""
+        options, now_ms = self._options, self._context.clock.now_ms()
+        audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
+        origin = AuditOrigin(lanes.name, options.instance, audit.value, options.window_ms)
+        verdict = replace(verdict, source_range=(part.start, part.end))
+        for start_ms, counts in sorted(tally.windows.items()):
+            if options.rows_topic and any(counts.numbers):
+                self._pending.append(window_row(origin, verdict, start_ms, counts, now_ms))
+            state = state.with_window(start_ms, counts, may_repeat=lanes.may_repeat)
+        return state
+
+    def _job(
+        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, tally: WindowTally
+    ) -> VerifyJob:
+        counts = CountRules(part.timestamp, lanes.has_markers or lanes.job.is_shared, lanes.may_repeat)
+        return replace(
+            lanes.job,
+            ranges={place: (part.start, _NO_END if part.is_last else part.end)},
+            resumes={} if state.target_next is None else {place: state.target_next},
+            counts=None if part.reads else counts,
+            windows=tally,
+            pace=self._rest,
+        )
+
+    async def _slice(
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, edge: int | None
+    ) -> _Slice:
+        """Return the next offsets to audit: up to the first record of the next window in the log."""
+        now_ms, place = self._context.clock.now_ms(), key.partition
+        if lanes.mode is AuditMode.FULL or start >= end:
+            upto = min(end, start + _MOST_OFFSETS)
+            return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
+        if edge is None or edge <= start:
+            found = await self._first_batch(lanes, key, start, end)
+            if found is None:
+                return _Slice(start, end, False, now_ms, True)
+            edge, timestamp = found
+        else:
+            timestamp = self._windows[key]
+        upto = min(edge, end)
+        reads = lanes.mode is AuditMode.SAMPLED
+        reads = reads and is_sampled(lanes.name, place, timestamp - timestamp % self._options.window_ms)
+        upto = min(upto, start + _MOST_OFFSETS) if reads else upto
+        return _Slice(start, upto, reads, timestamp, upto >= end)
+
+    async def _first_batch(
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
+    ) -> tuple[int, int] | None:
+        """Return the offset after the window of the record at `start`, and its timestamp; None without
+        records."""
+        source, place = self._context.cluster(lanes.job.source), key.partition
+        committed = lanes.job.isolation is Isolation.READ_COMMITTED
+        log = LogRange(source, place, start, end, committed, pace=self._rest)
+        first = await LogCursor(log, step_bytes=1).peek()
+        self._windows.pop(key, None)
+        if first is None:
+            return None
+        timestamp = first.first_time(start)
+        timestamp = timestamp if timestamp >= 0 else self._context.clock.now_ms()
+        window_ms = timestamp - timestamp % self._options.window_ms
+        edge = (await source.offsets({place: window_ms + self._options.window_ms}))[place]
+        following = end if edge.error or edge.offset < 0 else edge.offset
+        if following > start:
+            self._windows[key] = window_ms
+        return max(following, first.next), timestamp
+
+    async def _note_deletions(
+        self, lanes: AuditedLanes, part: _Slice, logs: _Logs, tally: WindowTally, place: TopicPartition
+    ) -> bool:
+        """Count copies that the destination has deleted too early; return whether there are any."""
+        job, progress, now_ms = lanes.job, logs.copy.progress, self._context.clock.now_ms()
+        target, topic = self._context.cluster(job.destination), job.naming.destination(place.topic)
+        described = await target.patiently(lambda: target.ask(describe_each([topic])))
+        settings = {key: one.value for key, one in described[topic].settings.items()} if described else {}
+        retention = retention_of(settings)
+        if retention is None or progress is None:
+            return False
+        young_from, youngest_ms = 0, retention.youngest_ms(now_ms)
+        if youngest_ms is not None:
+            source = self._context.cluster(job.source)
+            found = (await source.offsets({place: max(youngest_ms, 0)}))[place]
+            young_from = _NO_END if found.error or found.offset < 0 else found.offset
+        wanted = part.start, part.end
+        first, number = deleted_copies(progress.offset_map, wanted, logs.target[0], young_from)
+        if number:
+            tally.note(Finding(Verdict.MISSING, first, -1, part.timestamp, "deleted before its retention"))
+            tally.count(Verdict.MISSING.value, part.timestamp, number - 1)
+        return bool(number)
+
+    def _report(self, key: LaneKey, copy: StoredCopy, problem: str) -> LaneAuditReport:
+        state, progress = self._states[key], copy.progress
+        through_ms = None if state.through_ms is None else state.through_ms - self._options.lateness_ms
+        waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
+        return LaneAuditReport(through_ms, waiting, state.faults, state.more_faults, problem)
+
+    async def _send(self) -> None:
+        """Write the queued rows. Until they are stored, nothing else is audited. Raises Unreachable,
+        NotAuthorized."""
+        if self._pending:
+            cluster = self._context.cluster(self._options.rows_cluster)
+            await write_rows(cluster, self._options.rows_topic, self._pending)
+            self._pending.clear()
+
+    async def _rest(self, read_bytes: int) -> None:
+        """Pause after a fetch."""
+        now, busy = self._context.loop.now(), time.thread_time()
+        before, busy_before = self._rested
+        rate = self._options.bytes_per_second
+        await self._context.loop.sleep(rest_seconds(read_bytes, rate, now - before, busy - busy_before))
+        self._rested = self._context.loop.now(), time.thread_time()
+
+
+def is_sampled(name: str, place: TopicPartition, window_ms: int) -> bool:
+    """Return whether `sampled` compares the records of a window: the same choice on every instance."""
+    seed = zlib.crc32(f"{name}/{place.topic}/{place.partition}/{window_ms}".encode())
+    return seed < SAMPLED_SHARE * 2**32

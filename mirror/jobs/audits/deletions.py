@@ -1,0 +1,44 @@
+"""Deleted records of a copy that retention does not explain. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mirror.lane.offset_map import OffsetMap
+
+_UNLIMITED: Final = -1
+
+
+class RetentionRule(NamedTuple):
+    """Retention of a destination topic. `milliseconds`: age at which records are deleted, -1 for never."""
+
+    milliseconds: int
+
+    def youngest_ms(self, now_ms: int) -> int | None:
+        """Return the timestamp from which on no record may be deleted; None: that of every record."""
+        return None if self.milliseconds == _UNLIMITED else now_ms - self.milliseconds
+
+
+def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
+    """Return the retention that topic settings state; None if deletions cannot be judged: without the right
+    to read the settings, with retention by size, and if brokers replace timestamps."""
+    try:
+        policy, milliseconds = settings["cleanup.policy"], int(settings["retention.ms"])
+        is_by_size = int(settings["retention.bytes"]) != _UNLIMITED
+        replaces_time = settings["message.timestamp.type"] != "CreateTime"
+    except (KeyError, ValueError):
+        return None
+    if replaces_time or ("delete" in policy and is_by_size):
+        return None
+    return RetentionRule(milliseconds if "delete" in policy else _UNLIMITED)
+
+
+def deleted_copies(
+    offset_map: OffsetMap, source: tuple[int, int], target_start: int, young_from: int
+) -> tuple[int, int]:
+    """Return the first source offset and the number of copied records of [start, end) whose copies are before
+    the start of the destination log, although they are not older than the record at `young_from`."""
+    first = max(source[0], young_from)
+    behind = offset_map.source_behind(target_start)
+    return first, offset_map.count(first, min(source[1], behind)) if behind is not None else 0

@@ -1,0 +1,117 @@
+"""Summaries of audits by datastream and topic, which add up over instances. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from mirror.audit.verdicts import Verdict
+from mirror.jobs.audits.auditor import LaneAuditReport
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicPartition
+
+MOST_FAULTS: Final = 100
+"""Maximum number of windows that a topic lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFault:
+    """Differences of one kind in a window of a partition that nothing explains, with the offsets of the first
+    record; -1 if a side lacks it."""
+
+    partition: int
+    start_ms: int
+    verdict: Verdict
+    records: int
+    source_offset: int
+    destination_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAudit:
+    """Audit of one topic of a datastream. `through_ms`: every record with an earlier timestamp is at the
+    destination, None if unknown. `waiting`: copied source offsets that are not audited yet. `faults`: the
+    first of them; `more_faults`: number of further ones. `problem`: why a partition cannot be audited."""
+
+    datastream: DatastreamName
+    topic: str
+    partitions: int
+    through_ms: int | None
+    waiting: int
+    faults: tuple[AuditFault, ...]
+    more_faults: int
+    problem: str
+
+    @property
+    def fault_records(self) -> Mapping[Verdict, int]:
+        """Numbers of records in the listed faults, by verdict."""
+        found = Counter[Verdict]()
+        for fault in self.faults:
+            found[fault.verdict] += fault.records
+        return found
+
+
+def topic_audits(
+    reports: Mapping[DatastreamName, Mapping[TopicPartition, LaneAuditReport]],
+) -> list[TopicAudit]:
+    """Return the audits of an instance by datastream and topic."""
+    return merged(
+        TopicAudit(
+            name,
+            place.topic,
+            1,
+            one.through_ms,
+            one.waiting,
+            tuple(
+                AuditFault(
+                    place.partition,
+                    fault.start_ms,
+                    fault.verdict,
+                    fault.records,
+                    fault.source_offset,
+                    fault.target_offset,
+                )
+                for fault in one.faults
+            ),
+            one.more_faults,
+            one.problem,
+        )
+        for name, found in reports.items()
+        for place, one in found.items()
+    )
+
+
+def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
+    """Add up the audits of each topic, by datastream and topic."""
+    by_topic = sorted(audits, key=_place_of)
+    return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
+
+
+def through_of(audits: Iterable[TopicAudit]) -> int | None:
+    """Return the time before which the records of all these topics are at the destination; None if unknown
+    for any."""
+    found = [one.through_ms for one in audits]
+    known = [through_ms for through_ms in found if through_ms is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+def _place_of(one: TopicAudit) -> tuple[str, str]:
+    return one.datastream, one.topic
+
+
+def _sum(parts: list[TopicAudit]) -> TopicAudit:
+    faults = sorted(
+        (fault for one in parts for fault in one.faults), key=lambda one: (one.start_ms, one.partition)
+    )
+    return replace(
+        parts[0],
+        partitions=sum(one.partitions for one in parts),
+        through_ms=through_of(parts),
+        waiting=sum(one.waiting for one in parts),
+        faults=tuple(faults[:MOST_FAULTS]),
+        more_faults=sum(one.more_faults for one in parts) + max(len(faults) - MOST_FAULTS, 0),
+        problem=next((one.problem for one in parts if one.problem), ""),
+    )

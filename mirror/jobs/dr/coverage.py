@@ -1,0 +1,55 @@
+"""Decides whether a copy has everything that its source has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mirror.lane.ledger import OffsetClass
+from mirror.lane.progress import LaneProgress
+from mirror.model.topics import TopicPartition
+
+_LACKING = (OffsetClass.FILTERED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
+
+
+class PartitionSpan(NamedTuple):
+    """First and end offset of a partition of the source."""
+
+    first: int
+    end: int
+
+
+class Missing(NamedTuple):
+    """Number of offsets of a partition that checkpoints have not reached."""
+
+    place: TopicPartition
+    offsets: int
+
+    def __str__(self) -> str:
+        """Return the partition and the number."""
+        return f"{self.place} ({self.offsets})"
+
+
+def uncopied(
+    spans: Mapping[TopicPartition, PartitionSpan], lanes: Mapping[TopicPartition, LaneProgress]
+) -> list[Missing]:
+    """Return the partitions whose checkpoint is before the end, the worst first. A partition without a
+    checkpoint counts from its first offset."""
+    found = []
+    for place, span in spans.items():
+        lane = lanes.get(place)
+        behind = span.end - (span.first if lane is None else max(lane.next_offset, span.first))
+        if behind > 0:
+            found.append(Missing(place, behind))
+    return sorted(found, key=lambda one: (-one.offsets, one.place))
+
+
+def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
+    """Return the partitions whose offsets do not all have a class."""
+    return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
+
+
+def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
+    """Return the number of omitted records by class."""
+    totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
+    return {kind: count for kind, count in totals.items() if count}

@@ -1,0 +1,135 @@
+"""Runs the steps of a switch-over, or their undo, and stores the state before each act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from mirror.errors import HeadraceError, VersionConflict
+from mirror.jobs.dr.operation import (
+    PairState,
+    Step,
+    Switchover,
+    completed,
+    entered,
+    failed,
+    operation_of,
+    step_after,
+    steps_to_undo,
+)
+from mirror.ports import Clock
+
+T = TypeVar("T")
+
+
+class Acts(Protocol):
+    """Acts of the steps. All are idempotent, and raise retriable errors if a retry may succeed."""
+
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
+        """Return the operation with everything that the act of its step will do. Changes nothing."""
+        ...
+
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
+        """Perform the act of the operation's step; return the operation with its results."""
+        ...
+
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
+        """Undo the act of a step, whether it was performed completely, partly or not at all."""
+        ...
+
+
+class StateBook(Protocol):
+    """The stored state of a pair."""
+
+    def save(self, state: PairState, *, everywhere: bool) -> PairState:
+        """Store the state, and return it with its new version. `everywhere`: fail unless both clusters have
+        it, too. Raises VersionConflict if another operator has stored a state in the meantime."""
+        ...
+
+
+class Driver:
+    """Runs one switch-over. `may_repeat`: called with the error of an act, and whether the act is an undo; it
+    waits, and returns False to end the repetitions. `note`: called at the beginning of each step."""
+
+    def __init__(
+        self,
+        acts: Acts,
+        book: StateBook,
+        clock: Clock,
+        may_repeat: Callable[[HeadraceError, bool], bool],
+        note: Callable[[str], None],
+    ) -> None:
+        self._acts = acts
+        self._book = book
+        self._clock = clock
+        self._may_repeat = may_repeat
+        self._note = note
+
+    def run(self, state: PairState) -> PairState:
+        """Continue the operation to its end. After an error, undo it; the last entry of the history then has
+        the reason.
+
+        Raises VersionConflict if another operator continues, and the error of an act that cannot be undone,
+        or of an undo. The operation is then stored, and must be run again.
+        """
+        operation = state.operation
+        while operation is not None and not operation.failure:
+            try:
+                state = self._step(state, operation)
+            except _ActFailed as failure:
+                state = failure.state
+                if operation_of(state).is_final:
+                    raise failure.error from None
+                return self.undo(state, str(failure.error))
+            after = step_after(operation.step)
+            if after is None:
+                return self._save(completed(state, self._clock.now_ms()))
+            operation = operation_of(state).with_(step=after)
+        return self.undo(state, "") if operation is not None else state
+
+    def undo(self, state: PairState, reason: str) -> PairState:
+        """Undo the operation. Raises IllegalTransition if there is no way back, and the errors of acts."""
+        state = self._save(failed(state, reason), is_undo=True)
+        operation = operation_of(state)
+        for step in steps_to_undo(operation):
+            self._note(f"undo {step}")
+            self._patiently(partial(self._acts.undo, state, operation, step), is_undo=True)
+        return self._save(completed(state, self._clock.now_ms()), is_undo=True)
+
+    def _step(self, state: PairState, operation: Switchover) -> PairState:
+        """Begin the step of the operation, and perform its act until it succeeds. Raises _ActFailed."""
+        step = operation.step
+        self._note(step)
+        try:
+            intended = self._patiently(lambda: self._acts.intend(state, operation))
+            begun = entered(intended, step, self._clock.now_ms())
+            state = self._save(state.with_(operation=begun))
+            result = self._patiently(lambda: self._acts.perform(state, operation_of(state)))
+        except VersionConflict:
+            raise
+        except HeadraceError as error:
+            raise _ActFailed(state, error) from error
+        return state.with_(operation=result)
+
+    def _save(self, state: PairState, *, is_undo: bool = False) -> PairState:
+        return self._patiently(lambda: self._book.save(state, everywhere=not is_undo), is_undo=is_undo)
+
+    def _patiently(self, act: Callable[[], T], *, is_undo: bool = False) -> T:
+        while True:
+            try:
+                return act()
+            except VersionConflict:
+                raise
+            except HeadraceError as error:
+                if not error.retriable or not self._may_repeat(error, is_undo):
+                    raise
+
+
+class _ActFailed(Exception):
+    """An act has failed for good. `state`: the last stored state."""
+
+    def __init__(self, state: PairState, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.state = state
+        self.error = error

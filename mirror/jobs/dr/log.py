@@ -1,0 +1,49 @@
+"""Copies of a pair's state in the progress topics of both clusters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.errors import CorruptData
+from mirror.jobs.dr.operation import PairState, read_state, write_state
+from mirror.model.identifiers import ClusterRef
+from mirror.replication.context import EngineContext
+from mirror.replication.progress_log import ProgressLog
+
+_PREFIX: Final = "~dr/"
+"""No group of datastreams has this name."""
+
+
+class StateCopy:
+    """The copy of one pair's state at one cluster. Used within the loop of the context."""
+
+    def __init__(self, context: EngineContext, cluster: ClusterRef, name: str) -> None:
+        identity = context.identity
+        self._context = context
+        self._key = f"{_PREFIX}{name}".encode()
+        self._log = _StateLog(context.cluster(cluster), identity.progress_topic, identity.replication_factor)
+
+    async def read(self) -> PairState | None:
+        """Return the state; None without one. Raises Unreachable, CorruptData, NewerFormat."""
+        value = await self._log.value_of(self._key)
+        if value is None and self._log.is_damaged:
+            raise CorruptData(f"a batch of topic {self._log.topic} is unreadable; it may have the state")
+        return None if value is None else read_state(value)
+
+    async def write(self, state: PairState) -> None:
+        """Write the state until all replicas have it. Raises Unreachable, NotAuthorized,
+        UnsafeProgressTopic."""
+        await self._log.require_safe()
+        await self._log.save([(self._key, write_state(state))], self._context.clock.now_ms())
+
+
+class _StateLog(ProgressLog):
+    """Progress topic that keeps only records of pairs."""
+
+    async def value_of(self, key: bytes) -> bytes | None:
+        """Return the latest state under a key. Raises Unreachable, CorruptData, NewerFormat."""
+        if key not in self._wanted:
+            self._unseen.add(key)
+        await self.catch_up()
+        found = [part.values[key] for part in self._parts.values() if key in part.values]
+        return max(found, key=lambda value: read_state(value).version, default=None)

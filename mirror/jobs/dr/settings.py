@@ -1,0 +1,46 @@
+"""Settings of `[dr.NAME]`: a pair of clusters whose roles can be exchanged."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from mirror.model.datastreams.consumer_groups import read_expression
+from mirror.options import Seconds, Settings, read_by
+
+_SHORTEST_STILL: Final = 1.0
+
+
+class PairSettings(Settings):
+    """A primary and a standby cluster, and the datastreams between them."""
+
+    primary: str
+    """Alias of the cluster that is written normally."""
+    standby: str
+    """Alias of the cluster that takes over."""
+    datastreams: list[str] = Field(min_length=1)
+    """Names of the datastreams from the primary to the standby, which keep the names of topics."""
+    groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
+    """Consumer groups that move: a regular expression that must match the whole name; empty for none."""
+    principals: list[str] = Field(default=[])
+    """Principals of producers, such as `User:app`, that are denied Write during a switch-over. Without any,
+    stop the producers yourself; the switch-over only checks that nothing is written."""
+    rpo_seconds: Seconds = 30.0
+    """Target for the age of the oldest record that is not at the other cluster. A switch-over begins only
+    below it."""
+    rto_seconds: Seconds = 60.0
+    """Target for the time without writes; the result of a switch-over compares it with the actual time."""
+    still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
+    """Time without new records after which writes count as stopped."""
+
+    @model_validator(mode="after")
+    def _has_two_clusters(self) -> PairSettings:
+        if self.primary == self.standby:
+            raise ValueError(f"primary and standby are both {self.primary!r}: name two clusters")
+        return self
+
+    def other(self, cluster: str) -> str:
+        """Return the other cluster of the pair."""
+        return self.standby if cluster == self.primary else self.primary

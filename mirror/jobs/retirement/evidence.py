@@ -1,0 +1,122 @@
+"""Evidence about the topics of a cluster, from a look, the stored sightings and the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from mirror.client.cluster import Cluster
+from mirror.coordination.retirement.topic_use import (
+    ClusterLook,
+    TopicEvidence,
+    TopicSighting,
+    UnusedRules,
+    judged,
+    selectors_of,
+)
+from mirror.coordination.stores.cluster_ids import KnownClusters
+from mirror.coordination.stores.definitions import Definitions
+from mirror.errors import IllegalTransition
+from mirror.jobs.groups.record import GroupKeys, StoredGroups
+from mirror.jobs.retirement.look import OwnGroups, compacted, look_at
+from mirror.jobs.retirement.store import TopicUseStore
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock
+
+_T = TypeVar("_T")
+
+
+class ClusterCalls(Protocol):
+    """Runs calls on clusters."""
+
+    def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
+        """Return the result. Raises Unreachable if the cluster does not respond in time."""
+        ...
+
+
+@dataclass(frozen=True)
+class TopicWatch:
+    """Looks at clusters, and remembers each look.
+
+    `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
+    the groups that follow a datastream.
+    """
+
+    store: TopicUseStore
+    known: KnownClusters
+    ask: ClusterCalls
+    topics: Callable[[ClusterRef], Collection[str] | None]
+    followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
+    clock: Clock
+
+    def look(
+        self, cluster: ClusterRef, datastreams: Sequence[Datastream]
+    ) -> tuple[ClusterLook, Mapping[str, TopicSighting]]:
+        """Look at all topics of a cluster, and store the look. Raises Unreachable, NotAuthorized,
+        VersionConflict."""
+        own = self._own_groups(cluster, datastreams)
+        found = self.ask(cluster, partial(look_at, own=own))
+        return found, self.store.note(cluster, found, self.clock.now_ms())
+
+    def evidence(
+        self, cluster: ClusterRef, definitions: Definitions, rules: UnusedRules, only: str = ""
+    ) -> list[TopicEvidence]:
+        """Return the evidence about all topics of a cluster, or about `only` one. Raises as `look`, and
+        IllegalTransition if a definition cannot be read."""
+        if not definitions.is_whole:
+            raise IllegalTransition(
+                "a damaged definition may select any topic",
+                advice="repair or delete it: headrace datastream list",
+            )
+        datastreams = definitions.datastreams
+        look, sightings = self.look(cluster, datastreams)
+        names = [only] if only else sorted(look.topics)
+        refs = {ref for one in datastreams for ref in (one.source, one.destination)}
+        aliases = {cluster, *self.known.same_as(cluster, refs, look.cluster_id)}
+        sources = {one.source for one in datastreams}
+        topics_of = {ref: look.topics if ref == cluster else self.topics(ref) for ref in sources}
+        found = [
+            TopicEvidence(
+                cluster,
+                name,
+                look.topics[name],
+                sightings.get(name),
+                selectors_of(name, datastreams, aliases, topics_of),
+                look.unknown_groups,
+                (),
+            )
+            for name in names
+            if name in look.topics
+        ]
+        return self._with_policies(cluster, found, rules)
+
+    def _with_policies(
+        self, cluster: ClusterRef, found: Sequence[TopicEvidence], rules: UnusedRules
+    ) -> list[TopicEvidence]:
+        """Judge the evidence. Only topics that would be unused need their settings."""
+        now_ms = self.clock.now_ms()
+        first = [judged(one, rules, now_ms) for one in found]
+        names = [one.topic for one in first if one.is_unused]
+        policies = self.ask(cluster, partial(compacted, topics=names)) if names else {}
+        return [
+            judged(replace(one, look=replace(one.look, is_compacted=policies.get(one.topic))), rules, now_ms)
+            if one.is_unused
+            else one
+            for one in first
+        ]
+
+    def _own_groups(self, cluster: ClusterRef, datastreams: Sequence[Datastream]) -> OwnGroups:
+        commits: dict[str, dict[TopicPartition, int]] = {}
+        for one in datastreams:
+            if one.destination != cluster or not one.following_groups.is_on:
+                continue
+            stored = self.followed_groups(cluster, GroupKeys(one.group, one.name))
+            for name, group in stored.groups.items():
+                for position in group.positions.values():
+                    if position.synced is not None:
+                        commits.setdefault(name, {})[position.copy] = position.synced.target
+        return OwnGroups(frozenset(one.consumer_group for one in datastreams), commits)

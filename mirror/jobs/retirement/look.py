@@ -1,0 +1,186 @@
+"""Look at all topics of a cluster: end offsets, sizes, and the groups that read them.
+
+A look fails as a whole if the groups of a broker are unknown, because a topic whose readers are unknown must
+not seem unused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import Cluster
+from mirror.coordination.retirement.topic_use import ClusterLook, TopicLook, TopicReader
+from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.jobs.groups.follower import listed
+from mirror.jobs.translate_job import committed_at
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import GROUP, NO_TOPIC_ID, TopicMetadata
+from mirror.protocol.control.groups import (
+    CLASSIC,
+    CONSUMER,
+    DescribedGroup,
+    ListedGroup,
+    describe_consumer_group,
+    describe_group,
+)
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.rights import topic_bytes
+from mirror.protocol.control.topics import describe_settings
+
+_AT_ONCE: Final = 16
+_SETTINGS_AT_ONCE: Final = 200
+_FINGERPRINT: Final = 16
+_DESCRIPTIONS: Final = {CLASSIC: describe_group, CONSUMER: describe_consumer_group, "": describe_group}
+"""Request for the members of each type of group. Types of brokers before Kafka 3.8 are unknown, and classic
+or consumer."""
+
+GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
+
+
+class OwnGroups(NamedTuple):
+    """Groups of the mirror. `names`: groups under which it commits its positions. `commits`: offsets that it
+    committed for groups of others, which follow a datastream."""
+
+    names: frozenset[str] = frozenset()
+    commits: GroupCommits = MappingProxyType({})
+
+
+class _Group(NamedTuple):
+    """Topics that a group reads; None if unknown."""
+
+    committed: frozenset[str]
+    subscribed: frozenset[str] | None
+    has_members: bool
+
+
+async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
+    """Look at every topic. Raises Unreachable, NotAuthorized."""
+    topics = {name: one for name, one in (await cluster.all_topics()).items() if not one.error}
+    groups = await _groups(cluster, own)
+    readers: dict[str, list[TopicReader]] = {}
+    for name, group in sorted(groups.items()):
+        for topic in sorted(group.committed | (group.subscribed or frozenset())):
+            readers.setdefault(topic, []).append(
+                TopicReader(name, group.has_members, topic in group.committed)
+            )
+    places = [
+        TopicPartition(name, number) for name, one in topics.items() for number in range(len(one.leaders))
+    ]
+    ends = await _offsets(cluster, places, LATEST)
+    starts = await _offsets(cluster, places, EARLIEST)
+    sizes = await _sizes(cluster)
+    looks = {
+        name: _look(one, ends, starts, None if sizes is None else sizes.get(name, 0), readers.get(name, ()))
+        for name, one in topics.items()
+    }
+    unknown = tuple(sorted(name for name, group in groups.items() if group.subscribed is None))
+    return ClusterLook(cluster.cluster_id, looks, unknown)
+
+
+async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
+    """Return whether each topic is compacted, without topics whose settings cannot be read."""
+    found: dict[str, bool] = {}
+    for start in range(0, len(topics), _SETTINGS_AT_ONCE):
+        answer = await cluster.ask(describe_settings(topics[start : start + _SETTINGS_AT_ONCE]))
+        for name, settings in answer.items():
+            if "cleanup.policy" in settings:
+                found[name] = "compact" in settings["cleanup.policy"].value
+    return found
+
+
+def _look(
+    topic: TopicMetadata,
+    ends: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    size: int | None,
+    readers: Sequence[TopicReader],
+) -> TopicLook:
+    places = [TopicPartition(topic.name, number) for number in range(len(topic.leaders))]
+    is_known = all(place in ends for place in places)
+    records = None
+    if is_known and all(place in starts for place in places):
+        records = sum(ends[place] - starts[place] for place in places)
+    text = ",".join(str(ends[place]) for place in places) if is_known else ""
+    return TopicLook(
+        "" if topic.topic_id == NO_TOPIC_ID else topic.topic_id.hex(),
+        len(places),
+        hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT] if is_known else "",
+        records,
+        size,
+        tuple(readers),
+        topic.internal,
+    )
+
+
+async def _offsets(
+    cluster: Cluster, places: Collection[TopicPartition], when: int
+) -> Mapping[TopicPartition, int]:
+    answers = await cluster.offsets(dict.fromkeys(places, when))
+    return {place: one.offset for place, one in answers.items() if not one.error}
+
+
+async def _sizes(cluster: Cluster) -> Mapping[str, int] | None:
+    """Return the bytes of all replicas by topic; None if a broker does not report them."""
+    sums: dict[str, int] = {}
+    for broker in sorted(cluster.brokers):
+        try:
+            found = await cluster.ask(topic_bytes(), broker)
+        except Refused:
+            return None
+        if not found:  # the user may not read them
+            return None
+        for topic, size in found.items():
+            sums[topic] = sums.get(topic, 0) + size
+    return sums
+
+
+async def _groups(cluster: Cluster, own: OwnGroups) -> Mapping[str, _Group]:
+    listing = await listed(cluster)
+    if not listing.is_complete:
+        raise Unreachable(
+            f"some brokers of {cluster.name} did not list their groups, so readers are unknown",
+            advice="retry when all brokers respond",
+        )
+    names = sorted(listing.groups.keys() - own.names)
+    found: dict[str, _Group] = {}
+    for start in range(0, len(names), _AT_ONCE):
+        chunk = names[start : start + _AT_ONCE]
+        groups = await cluster.loop.together(
+            _group(cluster, name, listing.groups[name], own.commits.get(name, {})) for name in chunk
+        )
+        found.update(zip(chunk, groups, strict=True))
+    return found
+
+
+async def _group(
+    cluster: Cluster, name: str, listed_group: ListedGroup, own: Mapping[TopicPartition, int]
+) -> _Group:
+    describe = _DESCRIPTIONS.get(listed_group.kind)
+    if describe is None:  # offsets of share groups and topics of streams groups need other requests
+        return _Group(frozenset(), None, listed_group.has_members)
+    try:
+        offsets = await committed_at(cluster, name)
+        described = DescribedGroup(0, frozenset())
+        if listed_group.has_members or not listed_group.state:
+            described = await _describe(cluster, name, describe(name))
+    except HeadraceError as error:
+        if error.retriable:
+            raise
+        return _Group(frozenset(), None, listed_group.has_members)
+    committed = frozenset(
+        place.topic
+        for place, offset in offsets.items()
+        if listed_group.has_members or own.get(place) != offset
+    )
+    return _Group(committed, described.topics, listed_group.has_members or bool(described.topics))
+
+
+async def _describe(cluster: Cluster, name: str, call: Call[DescribedGroup]) -> DescribedGroup:
+    found = await cluster.ask_coordinator(GROUP, name, call, lambda answer: answer.error)
+    if found.error:
+        raise cluster.error(found.error, f"describing group {name}", f"Describe on group {name}")
+    return found

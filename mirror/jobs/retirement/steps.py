@@ -1,0 +1,270 @@
+"""Steps of a retirement: seal, wait, check again, delete; or restore.
+
+Every phase is stored before it is carried out, with the version that it replaces, so that of two callers one
+continues and the other gets a conflict. A call after a crash repeats the stored phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from mirror.control.commands import ChangeStatus
+from mirror.control.handlers import Control
+from mirror.coordination.retirement.retirement import (
+    Retirement,
+    RetirementPhase,
+    WriteDenial,
+    objections,
+    require_unused,
+)
+from mirror.coordination.retirement.topic_use import TopicEvidence, UnusedRules
+from mirror.coordination.stores.events import command_event
+from mirror.errors import IllegalTransition, NotAuthorized, NotFound
+from mirror.jobs.retirement.acts import (
+    allow_writes,
+    current_id,
+    denial_of,
+    deny_writes,
+    empty_partitions,
+    remove_topic,
+    require_same,
+)
+from mirror.jobs.retirement.evidence import TopicWatch
+from mirror.jobs.retirement.store import RetirementStore, StoredRetirement
+from mirror.model import bounds
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.metrics import PlacementEvent
+from mirror.model.topics import TopicPartition, checked_topic
+from mirror.wording import first_few
+
+PARTITIONS_AT_ONCE: Final = 20
+"""Partitions whose records one call deletes. Readers are looked for before each batch."""
+_SHOWN: Final = 5
+
+
+class RetirementRequest(NamedTuple):
+    """Request to begin or continue a retirement. `wait_ms`: time between the seal and the deletion.
+    `denies_writes`: create an ACL if the cluster has an authorizer."""
+
+    cluster: ClusterRef
+    topic: str
+    days: int
+    wait_ms: int
+    denies_writes: bool = True
+    requested_by: str = ""
+    reason: str = ""
+
+
+class RetirementOutcome(NamedTuple):
+    """State after a call. `is_over`: the topic is deleted or restored, and the retirement is no longer
+    stored. `evidence`: None if no look was needed."""
+
+    retirement: Retirement
+    is_over: bool = False
+    evidence: TopicEvidence | None = None
+
+
+@dataclass(frozen=True)
+class TopicRetirements:
+    """Use cases. Every one requires rights on all datastreams. `announce`: publishes events."""
+
+    watch: TopicWatch
+    store: RetirementStore
+    rules: UnusedRules
+    announce: Callable[[tuple[PlacementEvent, ...]], None]
+
+    def unused(self, control: Control, cluster: ClusterRef, days: int) -> list[TopicEvidence]:
+        """Return the evidence about every topic of a cluster. Raises Unreachable, NotAuthorized,
+        Forbidden."""
+        control.check_right_to_all()
+        return self.watch.evidence(cluster, control.list_again(), replace(self.rules, days=days))
+
+    def all(self) -> list[Retirement]:
+        """Return the retirements in progress."""
+        return self.store.all()
+
+    def retire(self, control: Control, request: RetirementRequest, *, dry_run: bool) -> RetirementOutcome:
+        """Do the next step, or with `dry_run` only check it. Raises IllegalTransition with the reasons if the
+        topic is in use, VersionConflict if another call changed the retirement, NotFound, Forbidden,
+        Unreachable, NotAuthorized."""
+        _check(request)
+        control.check_right_to_all("" if dry_run else f"retire topic {request.topic}", request.reason)
+        stored = self.store.get(request.cluster, request.topic)
+        if stored is None:
+            return self._begin(control, request, dry_run=dry_run)
+        phase = stored.retirement.phase
+        if phase is RetirementPhase.RESTORING:
+            raise IllegalTransition(
+                f"topic {request.topic} is being restored", advice="run headrace topics restore again"
+            )
+        is_waiting = phase is RetirementPhase.SEALED and not stored.retirement.is_due(self._now_ms)
+        if is_waiting or (dry_run and phase is RetirementPhase.SEALING):
+            return RetirementOutcome(stored.retirement)
+        if phase is RetirementPhase.SEALING:
+            return RetirementOutcome(self._seal(control, stored).retirement)
+        return self._delete(control, stored, dry_run=dry_run)
+
+    def restore(
+        self, control: Control, cluster: ClusterRef, topic: str, requested_by: str, reason: str
+    ) -> RetirementOutcome:
+        """Allow writes again, resume the datastreams, and end the retirement. Records that are already
+        deleted remain deleted. Raises NotFound without a retirement, and as `retire`."""
+        checked_topic("the topic", topic)
+        control.check_right_to_all(f"restore topic {topic}", reason)
+        stored = self.store.get(cluster, topic)
+        if stored is None:
+            raise NotFound(f"topic {bounds.shown(topic)} of {bounds.shown(cluster)} is not being retired")
+        stored = self.store.change(stored, stored.retirement.restoring())
+        self._allow(stored.retirement)
+        for name in stored.retirement.paused:
+            with suppress(NotFound, IllegalTransition):  # deleted, or resumed meanwhile
+                control.change_status(
+                    ChangeStatus(name, "resume", reason or f"topic {topic} is restored", requested_by)
+                )
+        self.store.end(stored)
+        self._tell(stored.retirement, "restored")
+        return RetirementOutcome(stored.retirement, is_over=True)
+
+    @property
+    def _now_ms(self) -> int:
+        return self.watch.clock.now_ms()
+
+    def _evidence(self, control: Control, cluster: ClusterRef, topic: str, days: int) -> TopicEvidence | None:
+        rules = replace(self.rules, days=days)
+        return next(iter(self.watch.evidence(cluster, control.list_again(), rules, only=topic)), None)
+
+    def _begin(self, control: Control, request: RetirementRequest, *, dry_run: bool) -> RetirementOutcome:
+        cluster, topic = request.cluster, request.topic
+        evidence = self._evidence(control, cluster, topic, request.days)
+        if evidence is None:
+            raise NotFound(f"cluster {cluster} has no topic {topic}, or its user may not describe it")
+        require_unused(evidence)
+        denial = WriteDenial.NOT_WANTED
+        if request.denies_writes:
+            denial = self._denial(cluster, topic)
+        selectors = evidence.selectors
+        retirement = Retirement(
+            cluster,
+            topic,
+            evidence.look.topic_id,
+            evidence.look.ends,
+            evidence.look.partitions,
+            RetirementPhase.SEALING,
+            denial,
+            tuple(one.datastream for one in selectors),
+            tuple(one.datastream for one in selectors if not one.is_halted),
+            tuple(sorted({one.owner for one in selectors} - {""})),
+            request.days,
+            request.wait_ms,
+            self._now_ms,
+            requested_by=control.caller.signed(request.requested_by),
+            reason=request.reason,
+        )
+        if dry_run:
+            return RetirementOutcome(retirement, evidence=evidence)
+        stored = self._seal(control, self.store.begin(retirement), is_first=True)
+        return RetirementOutcome(stored.retirement, evidence=evidence)
+
+    def _denial(self, cluster: ClusterRef, topic: str) -> WriteDenial:
+        try:
+            return self.watch.ask(cluster, partial(denial_of, topic=topic))
+        except NotAuthorized as error:
+            raise NotAuthorized(
+                error.message, advice=f"{error.advice}, or pass --no-acl to seal without an ACL"
+            ) from error
+
+    def _seal(
+        self, control: Control, stored: StoredRetirement, *, is_first: bool = False
+    ) -> StoredRetirement:
+        retirement = stored.retirement
+        self._require_same(retirement)
+        denial = retirement.denial
+        try:
+            if denial is WriteDenial.WANTED:
+                self.watch.ask(retirement.cluster, partial(deny_writes, topic=retirement.topic))
+                denial = WriteDenial.MADE
+        except NotAuthorized:
+            if is_first:  # nothing was done
+                self.store.end(stored)
+            raise
+        for name in retirement.paused:
+            self._pause(control, name, retirement)
+        stored = self.store.change(stored, retirement.sealed(denial, self._now_ms))
+        self._tell(stored.retirement, "sealed")
+        return stored
+
+    def _pause(self, control: Control, name: DatastreamName, retirement: Retirement) -> None:
+        reason = f"topic {retirement.topic} of {retirement.cluster} is being retired"
+        with suppress(NotFound):  # deleted meanwhile
+            if not control.get(name).status.is_halted:
+                control.change_status(ChangeStatus(name, "pause", reason, retirement.requested_by))
+
+    def _delete(self, control: Control, stored: StoredRetirement, *, dry_run: bool) -> RetirementOutcome:
+        """Check again, and delete the next records, or the topic when all are deleted."""
+        retirement = stored.retirement
+        is_deleting = retirement.phase is RetirementPhase.DELETING
+        found = self.watch.ask(retirement.cluster, partial(current_id, topic=retirement.topic))
+        if is_deleting and found != retirement.topic_id and not dry_run:
+            return self._finish(stored)  # deleted by a call that was interrupted
+        require_same(retirement.topic, retirement.topic_id, found)
+        evidence = self._evidence(control, retirement.cluster, retirement.topic, retirement.days)
+        if evidence is None:
+            raise NotFound(f"topic {retirement.topic} has disappeared", advice="run the command again")
+        against = objections(retirement, evidence)
+        if against:
+            problem = f"topic {retirement.topic} is in use again: {', '.join(against)}"
+            if not dry_run:
+                self.store.note_problem(stored, problem)
+            raise IllegalTransition(problem, advice="run headrace topics restore, or wait until its use ends")
+        if dry_run:
+            return RetirementOutcome(retirement, evidence=evidence)
+        if not is_deleting:
+            stored = self.store.change(stored, retirement.deleting())
+        return self._delete_batch(stored, evidence)
+
+    def _delete_batch(self, stored: StoredRetirement, evidence: TopicEvidence) -> RetirementOutcome:
+        retirement = stored.retirement
+        if retirement.emptied < retirement.partitions:
+            until = min(retirement.emptied + PARTITIONS_AT_ONCE, retirement.partitions)
+            places = [TopicPartition(retirement.topic, each) for each in range(retirement.emptied, until)]
+            if not self.watch.ask(retirement.cluster, partial(empty_partitions, places=places)):
+                until = retirement.partitions  # Kafka deletes such records only with the topic
+            stored = self.store.change(stored, replace(retirement, emptied=until, problem=""))
+            return RetirementOutcome(stored.retirement, evidence=evidence)
+        act = partial(remove_topic, topic=retirement.topic, topic_id=retirement.topic_id)
+        self.watch.ask(retirement.cluster, act)
+        return self._finish(stored)
+
+    def _finish(self, stored: StoredRetirement) -> RetirementOutcome:
+        self._allow(stored.retirement)
+        self.store.end(stored)
+        self._tell(stored.retirement, "deleted")
+        return RetirementOutcome(stored.retirement, is_over=True)
+
+    def _allow(self, retirement: Retirement) -> None:
+        if retirement.denial in (WriteDenial.WANTED, WriteDenial.MADE):
+            self.watch.ask(retirement.cluster, partial(allow_writes, topic=retirement.topic))
+
+    def _require_same(self, retirement: Retirement) -> None:
+        found = self.watch.ask(retirement.cluster, partial(current_id, topic=retirement.topic))
+        require_same(retirement.topic, retirement.topic_id, found)
+
+    def _tell(self, retirement: Retirement, what: str) -> None:
+        owners = f"; owners: {first_few(list(retirement.owners), _SHOWN)}" if retirement.owners else ""
+        paused = (
+            f"; datastreams: {first_few(list(retirement.selected), _SHOWN)}" if retirement.selected else ""
+        )
+        sentence = f"topic {retirement.topic} of {retirement.cluster} is {what}{paused}{owners}"
+        name = retirement.selected[0] if retirement.selected else DatastreamName("")
+        self.announce((command_event(name, sentence, self._now_ms),))
+
+
+def _check(request: RetirementRequest) -> None:
+    """Raise InvalidRequest for an impossible request."""
+    checked_topic("the topic", request.topic)
+    bounds.text("the reason", request.reason, bounds.LONGEST_REASON)
+    bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)

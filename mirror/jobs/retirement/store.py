@@ -1,0 +1,171 @@
+"""Sightings of topics and retirements in the coordination store. Thread-safe."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final, NamedTuple
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from mirror.coordination.retirement.retirement import Retirement
+from mirror.coordination.retirement.topic_use import ClusterLook, TopicLook, TopicSighting, sighted
+from mirror.coordination.stores import znodes
+from mirror.errors import (
+    AlreadyExists,
+    DamagedState,
+    IllegalTransition,
+    InvalidRequest,
+    NotFound,
+    VersionConflict,
+)
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import NodeStore
+
+_log = structlog.get_logger(__name__)
+_BUCKETS: Final = 64
+_SIGHTINGS: Final = TypeAdapter(dict[str, TopicSighting])
+_RETIREMENT: Final = TypeAdapter(Retirement)
+_ATTEMPTS: Final = 5
+
+
+class TopicUseStore:
+    """Sightings of the topics of each cluster. The topics share nodes, which are independent of each
+    other."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
+        """Return the sightings by topic. A damaged node counts as missing: its topics are new."""
+        parent = znodes.short_child(znodes.TOPIC_USE, cluster)
+        paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
+        found: dict[str, TopicSighting] = {}
+        for path, node in self._nodes.read_present(paths).items():
+            found |= _sightings(path, node.data)
+        return found
+
+    def note(self, cluster: ClusterRef, look: ClusterLook, now_ms: int) -> dict[str, TopicSighting]:
+        """Store a look at all topics of a cluster, and return the sightings. Topics that no longer exist are
+        forgotten. Raises VersionConflict, Unreachable."""
+        by_bucket: dict[int, dict[str, TopicLook]] = {number: {} for number in range(_BUCKETS)}
+        for topic, one in look.topics.items():
+            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = one
+        parent = znodes.short_child(znodes.TOPIC_USE, cluster)
+        paths = {f"{parent}/{number}": looks for number, looks in by_bucket.items()}
+        present = self._nodes.read_present(list(paths))
+        all_found: dict[str, TopicSighting] = {}
+        for path, looks in paths.items():
+            if looks or path in present:
+                all_found |= self._note(path, looks, now_ms)
+        return all_found
+
+    def _note(self, path: str, looks: Mapping[str, TopicLook], now_ms: int) -> dict[str, TopicSighting]:
+        """Store the looks of one node; two writers at once are both counted."""
+        for _ in range(_ATTEMPTS):
+            node = self._nodes.read_present([path]).get(path)
+            before = {} if node is None else _sightings(path, node.data)
+            found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
+            data, *further = znodes.encode_chunks({topic: list(one) for topic, one in found.items()})
+            if further:
+                raise InvalidRequest(
+                    f"the sightings of topics do not fit into node {path}",
+                    advice="delete topics, or spread them over several clusters",
+                )
+            try:
+                if node is None:
+                    self._nodes.create(path, data)
+                else:
+                    self._nodes.write(path, data, node.version)
+            except (AlreadyExists, VersionConflict, NotFound):
+                continue
+            return found
+        raise VersionConflict(f"{path} was written concurrently; retry")
+
+
+def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
+    try:
+        return _SIGHTINGS.validate_python(znodes.decode_chunks([data], path))
+    except (DamagedState, ValidationError) as error:
+        _log.warning("sightings of topics ignored: their node is damaged", node=path, reason=str(error))
+        return {}
+
+
+class StoredRetirement(NamedTuple):
+    """A retirement and the version of its node."""
+
+    retirement: Retirement
+    version: int
+
+
+class RetirementStore:
+    """Retirements in progress. Every write names the version that it replaces."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def all(self) -> list[Retirement]:
+        """Return all retirements, sorted. Raises Unreachable, DamagedState."""
+        paths = [f"{znodes.RETIREMENTS}/{name}" for name in self._nodes.children(znodes.RETIREMENTS)]
+        found = [_retirement(path, node.data) for path, node in self._nodes.read_present(paths).items()]
+        return sorted(found, key=lambda one: (one.cluster, one.topic))
+
+    def get(self, cluster: ClusterRef, topic: str) -> StoredRetirement | None:
+        """Return the retirement of a topic. Raises Unreachable, DamagedState."""
+        path = _path(cluster, topic)
+        node = self._nodes.read_present([path]).get(path)
+        return None if node is None else StoredRetirement(_retirement(path, node.data), node.version)
+
+    def begin(self, retirement: Retirement) -> StoredRetirement:
+        """Store a new retirement. Raises IllegalTransition if there is one."""
+        try:
+            self._nodes.create(_path(retirement.cluster, retirement.topic), _encoded(retirement))
+        except AlreadyExists as error:
+            raise IllegalTransition(
+                f"another retirement of topic {retirement.topic} has begun", advice="run the command again"
+            ) from error
+        return StoredRetirement(retirement, 0)
+
+    def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
+        """Replace a retirement. Raises VersionConflict if it was changed concurrently."""
+        if after == before.retirement:
+            return before
+        path = _path(after.cluster, after.topic)
+        try:
+            version = self._nodes.write(path, _encoded(after), before.version)
+        except NotFound as error:
+            raise VersionConflict(f"the retirement of topic {after.topic} has ended meanwhile") from error
+        return StoredRetirement(after, version)
+
+    def note_problem(self, before: StoredRetirement, problem: str) -> StoredRetirement:
+        """Store why an attempt stopped."""
+        return self.change(before, replace(before.retirement, problem=problem))
+
+    def end(self, before: StoredRetirement) -> None:
+        """Remove a retirement. Raises VersionConflict."""
+        try:
+            self._nodes.delete(_path(before.retirement.cluster, before.retirement.topic), before.version)
+        except NotFound as error:
+            raise VersionConflict(
+                f"the retirement of topic {before.retirement.topic} has ended meanwhile"
+            ) from error
+
+
+def _path(cluster: ClusterRef, topic: str) -> str:
+    return znodes.short_child(znodes.RETIREMENTS, f"{cluster} {topic}")
+
+
+def _encoded(retirement: Retirement) -> bytes:
+    return znodes.encode(asdict(retirement))
+
+
+def _retirement(path: str, data: bytes) -> Retirement:
+    document: dict[str, Any] = znodes.decode(data, path)
+    try:
+        return _RETIREMENT.validate_python(document)
+    except ValidationError as error:
+        raise DamagedState(
+            f"znode {path} does not contain a retirement", advice="restore or delete it"
+        ) from error

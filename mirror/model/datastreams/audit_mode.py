@@ -1,0 +1,39 @@
+"""Extent of the continuous audit of a datastream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from mirror.model import bounds
+
+AUDIT_MODE: Final = "headrace-audit"
+"""Metadata key of the mode. It lacks the prefix `headrace.`, so that older versions keep it."""
+
+
+class AuditMode(StrEnum):
+    """What the audit of a datastream compares (docs/data-plane/continuous-audit.md)."""
+
+    OFF = "off"
+    """Nothing."""
+    COUNTS = "counts"
+    """Numbers of records by window, from the offsets of both logs and the offset map. Reads no records."""
+    SAMPLED = "sampled"
+    """Like counts, and every record of a seeded share of the windows."""
+    FULL = "full"
+    """Every record."""
+
+
+DEFAULT_AUDIT: Final = AuditMode.OFF
+
+
+def read_audit_mode(label: str, value: object) -> AuditMode:
+    """Parse a mode. Raises InvalidRequest."""
+    return bounds.choice(label, AuditMode, value)
+
+
+def audit_mode_from(metadata: Mapping[str, str]) -> AuditMode:
+    """Return a datastream's mode. Raises InvalidRequest."""
+    found = metadata.get(AUDIT_MODE)
+    return DEFAULT_AUDIT if found is None else read_audit_mode(f"metadata {AUDIT_MODE}", found)

@@ -1,0 +1,213 @@
+"""Requests that list, create and delete the ACLs of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.rights import AclOperation
+
+_TOPIC: Final = 2
+_ANY: Final = 1
+_VERSIONS: Final = (1, 3)
+ALL_OPERATIONS: Final = 2
+"""Number of the operation that stands for every operation."""
+ANY_HOST: Final = "*"
+EVERYONE: Final = "User:*"
+"""Principal of an ACL for all principals."""
+_MANY_BYTES: Final = 32 * 1024 * 1024
+
+
+class Permission(IntEnum):
+    """Permission of an ACL, with its number in the protocol."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+class Pattern(IntEnum):
+    """How the name of an ACL matches topics (KIP-290). `MATCHING`, in a request only: all that match a
+    topic."""
+
+    MATCHING = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class TopicAcl(NamedTuple):
+    """An ACL of topics. The numbers of operation, permission and pattern may be unknown to this version.
+
+    `topic`: a name, a prefix, or `*` for all topics. `principal`: such as `User:alice`.
+    """
+
+    topic: str
+    principal: str
+    operation: int
+    permission: int = Permission.DENY
+    pattern: int = Pattern.LITERAL
+    host: str = ANY_HOST
+
+
+class AclOutcome(NamedTuple):
+    """Error code and message for one ACL. `matches`: number of ACLs that were found or deleted."""
+
+    error: int
+    message: str
+    matches: int = 0
+
+
+class ListedAcls(NamedTuple):
+    """ACLs of topics; none with an `error`."""
+
+    error: int
+    message: str
+    acls: tuple[TopicAcl, ...]
+
+
+def deny_write(topic: str, principal: str) -> TopicAcl:
+    """Return the ACL that denies a principal to write to a topic, from every host."""
+    return TopicAcl(topic, principal, AclOperation.WRITE)
+
+
+def find_denial(topic: str) -> Call[AclOutcome]:
+    """Count the ACLs that deny everyone to write to exactly this topic. Requires Describe on the cluster."""
+    call = list_acls(topic)
+
+    def read(response: Any) -> AclOutcome:
+        found = call.read(response)
+        return AclOutcome(found.error, found.message, found.acls.count(deny_write(topic, EVERYONE)))
+
+    return Call(call.request, call.response, call.versions, call.build, read, call.most_bytes)
+
+
+def create_denial(topic: str) -> Call[AclOutcome]:
+    """Deny everyone to write to a topic. Requires Alter on the cluster."""
+    return _single(create_acls([deny_write(topic, EVERYONE)]))
+
+
+def delete_denial(topic: str) -> Call[AclOutcome]:
+    """Delete the ACL of `create_denial`. Requires Alter on the cluster."""
+    return _single(delete_acls([deny_write(topic, EVERYONE)]))
+
+
+def list_acls(topic: str | None = None) -> Call[ListedAcls]:
+    """Request the ACLs that apply to a topic, or those of all topics. Requires Describe on the cluster.
+
+    SECURITY_DISABLED is the error of a cluster without an authorizer.
+    """
+
+    def build(version: int) -> Any:
+        return DescribeAclsRequest(
+            resource_type_filter=_TOPIC,
+            resource_name_filter=topic,
+            pattern_type_filter=_ANY if topic is None else Pattern.MATCHING,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+            version=version,
+        )
+
+    def read(response: Any) -> ListedAcls:
+        acls = tuple(
+            TopicAcl(
+                resource.resource_name,
+                acl.principal,
+                acl.operation,
+                acl.permission_type,
+                resource.pattern_type,
+                acl.host,
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        )
+        return ListedAcls(response.error_code, response.error_message or "", acls)
+
+    return Call(DescribeAclsRequest, DescribeAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+
+
+def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
+    """Create ACLs; existing ones stay as they are. Requires Alter on the cluster.
+
+    Send it to the controller. Outcomes are in the order of `acls`.
+    """
+
+    def build(version: int) -> Any:
+        creations = [
+            CreateAclsRequest.AclCreation(
+                resource_type=_TOPIC,
+                resource_name=acl.topic,
+                resource_pattern_type=acl.pattern,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+                version=version,
+            )
+            for acl in acls
+        ]
+        return CreateAclsRequest(creations=creations, version=version)
+
+    def read(response: Any) -> tuple[AclOutcome, ...]:
+        outcomes = [AclOutcome(one.error_code, one.error_message or "") for one in response.results]
+        return _complete(acls, outcomes)
+
+    return Call(CreateAclsRequest, CreateAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+
+
+def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
+    """Delete exactly these ACLs; missing ones are no error. Requires Alter on the cluster.
+
+    Send it to the controller. Outcomes are in the order of `acls`.
+    """
+
+    def build(version: int) -> Any:
+        filters = [
+            DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=_TOPIC,
+                resource_name_filter=acl.topic,
+                pattern_type_filter=acl.pattern,
+                principal_filter=acl.principal,
+                host_filter=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+                version=version,
+            )
+            for acl in acls
+        ]
+        return DeleteAclsRequest(filters=filters, version=version)
+
+    def read(response: Any) -> tuple[AclOutcome, ...]:
+        return _complete(acls, [_deleted(result) for result in response.filter_results])
+
+    return Call(DeleteAclsRequest, DeleteAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
+
+
+def _single(call: Call[tuple[AclOutcome, ...]]) -> Call[AclOutcome]:
+    """Return a request for one ACL, with its outcome."""
+    versions, build = call.versions, call.build
+    return Call(call.request, call.response, versions, build, lambda response: call.read(response)[0])
+
+
+def _deleted(result: Any) -> AclOutcome:
+    for one in (result, *result.matching_acls):
+        if one.error_code:
+            return AclOutcome(one.error_code, one.error_message or "")
+    return AclOutcome(0, "", len(result.matching_acls))
+
+
+def _complete(acls: Sequence[TopicAcl], outcomes: Sequence[AclOutcome]) -> tuple[AclOutcome, ...]:
+    if len(outcomes) != len(acls):
+        raise ValueError(f"{len(outcomes)} outcomes for {len(acls)} ACLs")
+    return tuple(outcomes)

@@ -1,0 +1,160 @@
+"""A switch-over of a whole service between fake clusters with an authorizer, which deny Write to a producer.
+
+The principal of a producer is its client id there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from typer.testing import CliRunner
+
+from headrace.__main__ import app
+from tests.fakes.broker.cluster import FakeCluster, running
+from tests.fakes.broker.contents import committed
+from tests.patience import wait_until
+from tests.running import RunningInstance
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = 2
+WRITE: Final = 4
+
+
+@dataclass
+class Site:
+    """Two clusters, east and west, and a service that copies the topic from east to west."""
+
+    east: FakeCluster
+    west: FakeCluster
+    instance: RunningInstance
+
+    def run(self, *words: str, code: int = 0) -> Any:
+        """Run a command; return its document."""
+        arguments = [*words, "--at", self.instance.address, "--json"]
+        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout) if result.stdout else None
+
+    def is_ready(self) -> bool:
+        """Return whether a switch-over may begin."""
+        arguments = ["dr", "check", "pair", "--at", self.instance.address, "--json"]
+        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
+        return bool(json.loads(result.stdout)["ready"])
+
+    def values(self, cluster: FakeCluster) -> list[bytes]:
+        with cluster.lock:
+            found = [committed(cluster.log(TOPIC, number)) for number in range(PARTITIONS)]
+        return sorted(one.value or b"" for records in found for one in records)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    east, west = FakeCluster("east"), FakeCluster("west")
+    east.has_authorizer = west.has_authorizer = True
+    for cluster in (east, west):
+        cluster.create_topic(TOPIC, PARTITIONS)
+    with running(east), running(west):
+        settings = {
+            "CLUSTERS__EAST__BOOTSTRAP_SERVERS": east.address,
+            "CLUSTERS__WEST__BOOTSTRAP_SERVERS": west.address,
+            "MIRROR__STATE_DIRECTORY": str(tmp_path / "state"),
+            "MIRROR__WORKER__PROCESSES": "1",
+            "MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+            "DR__PAIR__PRIMARY": "east",
+            "DR__PAIR__STANDBY": "west",
+            "DR__PAIR__DATASTREAMS": '["over"]',
+            "DR__PAIR__PRINCIPALS": '["User:app"]',
+            "DR__PAIR__STILL_SECONDS": "1",
+            "MIRROR__DESTINATION_CLUSTER": "west",
+            "MIRROR__METRICS_CLUSTER": "west",
+        }
+        environment = {f"HEADRACE_{key}": value for key, value in settings.items()}
+        instance = RunningInstance("one", tmp_path, environment)
+        try:
+            found = Site(east, west, instance.start())
+            create = ("--source", "east", "--destination", "west", "--topics", TOPIC, "--owner", "tests")
+            found.run("datastream", "create", "over", *create)
+            wait_until(found.is_ready, "the pair is ready")
+            yield found
+        finally:
+            instance.stop()
+
+
+@contextmanager
+def writing(cluster: FakeCluster, client_id: str) -> Iterator[Callable[[], list[bytes]]]:
+    """Write until the end of the context, or until Write is denied.
+
+    Yields a function that returns the values that were acknowledged.
+    """
+    producer = Producer({"bootstrap.servers": cluster.address, "client.id": client_id, "linger.ms": 1})
+    acknowledged: list[bytes] = []
+    stopping = threading.Event()
+
+    def note(error: object, message: Any) -> None:
+        if error is None:
+            acknowledged.append(message.value())
+
+    def write() -> None:
+        number = 0
+        while not stopping.wait(0.01):
+            value = b"%s %d" % (client_id.encode(), number)
+            try:
+                producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=note)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+                return
+            producer.poll(0)
+            number += 1
+
+    thread = threading.Thread(target=write, name=f"producer {client_id}")
+    thread.start()
+    try:
+        yield lambda: list(acknowledged)
+    finally:
+        stopping.set()
+        thread.join()
+        producer.flush(30)
+
+
+@pytest.mark.deep
+def test_producers_are_fenced_and_none_of_their_records_is_lost(site: Site) -> None:
+    with writing(site.east, "app") as acknowledged:
+        wait_until(lambda: len(acknowledged()) > 50, "records are acknowledged")
+        there = site.run("dr", "switchover", "pair", "--to", "west")
+    assert (there["active"], there["failure"]) == ("west", "")
+    assert site.values(site.west) == site.values(site.east) == sorted(acknowledged())
+    assert site.east.is_denied("User:app", WRITE, TOPIC)
+    with writing(site.west, "app") as more:
+        wait_until(lambda: len(more()) > 50, "records are acknowledged")
+    wait_until(lambda: site.values(site.east) == site.values(site.west), "records are mirrored back")
+    assert site.values(site.west) == sorted([*acknowledged(), *more()])
+    back = site.run("dr", "switchover", "pair", "--to", "east")
+    assert back["active"] == "east"
+    wait_until(lambda: site.run("dr", "status", "pair")["state"] == "steady", "the lag is known")
+    assert not site.east.is_denied("User:app", WRITE, TOPIC)
+    assert site.west.is_denied("User:app", WRITE, TOPIC)
+
+
+def test_a_writer_without_a_fence_is_named_and_everything_is_restored(site: Site) -> None:
+    with writing(site.east, "app"), writing(site.east, "rogue") as rogue:
+        wait_until(lambda: len(rogue()) > 50, "records are acknowledged")
+        undone = site.run("dr", "switchover", "pair", "--to", "west", code=1)
+        assert "producer" in undone["failure"]
+        assert undone["active"] == "east"
+        assert not site.east.acls
+    wait_until(partial(same, site), "the copy continues")
+    assert site.instance.rest.get("/v1/datastreams/over")["status"] == "READY"
+
+
+def same(site: Site) -> bool:
+    return site.values(site.east) == site.values(site.west)

@@ -1,0 +1,204 @@
+"""The stored state of a pair, the opposite datastreams, and the groups that a switch-over moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+
+from headrace.dr.book import PairBook
+from headrace.dr.datastreams import opposite, require_direction
+from headrace.dr.groups import GroupMove
+from headrace.dr.status import sums_by_topic, word_of
+from mirror.errors import Refused, TimedOut, Unreachable, VersionConflict
+from mirror.jobs.dr.driver import Driver
+from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
+from mirror.jobs.dr.settings import PairSettings
+from mirror.model.identifiers import ClusterRef
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.node_store import FakeZooKeeper
+
+CLUSTERS: Final = {"east": ClusterRef("source"), "west": ClusterRef("destination")}
+FRESH: Final = PairState(name="p/1", active="source", datastreams={"orders": "orders"})
+PAIR: Final = PairSettings(primary="source", standby="destination", datastreams=["orders"])
+
+
+@pytest.fixture
+def fakes() -> Iterator[MirroredFakes]:
+    with closing(MirroredFakes(1)) as rig:
+        yield rig
+
+
+def book_of(zookeeper: FakeZooKeeper, fakes: MirroredFakes, notes: list[str] | None = None) -> PairBook:
+    said: list[str] = [] if notes is None else notes
+    return PairBook(zookeeper.session(), fakes.context, CLUSTERS, FRESH, said.append)
+
+
+def test_a_state_is_read_from_the_store_or_else_from_a_cluster(fakes: MirroredFakes) -> None:
+    zookeeper, notes = FakeZooKeeper(), list[str]()
+    book = book_of(zookeeper, fakes)
+    assert book.read() == FRESH
+    book.save(book.save(begin(FRESH, "destination", "i", 1, "me"), everywhere=True), everywhere=True)
+    for store in (zookeeper, FakeZooKeeper()):
+        found = book_of(store, fakes, notes).read()
+        assert (found.version, found.operation and found.operation.identity) == (2, "i")
+    after = book_of(lost := FakeZooKeeper(), fakes)
+    assert after.save(after.read(), everywhere=True).version == 3
+    assert book_of(lost, fakes).read().version == 3
+    assert not notes
+
+
+def test_one_of_two_operators_wins(fakes: MirroredFakes) -> None:
+    zookeeper = FakeZooKeeper()
+    one, two = book_of(zookeeper, fakes), book_of(zookeeper, fakes)
+    first, second = one.read(), two.read()
+    won = one.save(first, everywhere=True)
+    with pytest.raises(VersionConflict):
+        two.save(second, everywhere=True)
+    assert one.save(won, everywhere=True).version == 2
+    assert book_of(zookeeper, fakes).read().writer == won.writer
+
+
+def test_an_operator_who_reads_again_takes_over(fakes: MirroredFakes) -> None:
+    zookeeper = FakeZooKeeper()
+    one, two = book_of(zookeeper, fakes), book_of(zookeeper, fakes)
+    won = one.save(one.read(), everywhere=True)
+    two.save(two.read(), everywhere=True)
+    with pytest.raises(VersionConflict):
+        one.save(won, everywhere=True)
+
+
+def test_a_write_whose_response_was_lost_is_recognised(fakes: MirroredFakes) -> None:
+    book = book_of(FakeZooKeeper(), fakes)
+    state = book.save(book.read(), everywhere=True)
+    book.save(state, everywhere=True)  # as if its response had been lost
+    assert book.save(state, everywhere=True).version == state.version + 1
+
+
+def test_a_state_must_be_stored_at_both_clusters_except_for_an_undo(fakes: MirroredFakes) -> None:
+    notes: list[str] = []
+    book = book_of(FakeZooKeeper(), fakes, notes)
+    state = book.save(book.read(), everywhere=True)
+    fakes.target.take_down(1)
+    with pytest.raises(Unreachable):
+        book.save(state, everywhere=True)
+    assert book.save(state, everywhere=False).version == state.version + 1
+    assert len(notes) == 1
+
+
+class Standstill:
+    """Acts of which none can be done, because a cluster is down."""
+
+    def intend(self, state: PairState, operation: Switchover) -> Switchover:
+        return operation
+
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
+        raise Unreachable("the standby is down")
+
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
+        raise AssertionError("nothing was done")
+
+
+def test_a_switchover_to_a_cluster_that_is_down_leaves_nothing(fakes: MirroredFakes) -> None:
+    book = book_of(FakeZooKeeper(), fakes)
+    tries = iter([True, True, False])
+    driver = Driver(
+        Standstill(), book, fakes.clock, lambda _error, undo: not undo and next(tries), lambda _: None
+    )
+    state = driver.run(begin(book.read(), "destination", "i", 1, "me"))
+    assert (state.active, state.operation) == ("source", None)
+    assert "down" in state.history[-1].failure
+
+
+DEFINITION: Final[Mapping[str, Any]] = {
+    "name": "orders",
+    "owner": "payments",
+    "source": {"cluster": "source", "topics": "t", "exclude": "", "internal": False, "match_all": False},
+    "destination": {"cluster": "destination", "name": "*"},
+    "metadata": {"system.taskPrefix": "shared", "team": "x"},
+    "start": "latest",
+    "start_positions": {"t": {"0": 3}},
+    "status": "READY",
+    "problem": None,
+}
+
+
+def test_the_opposite_datastream_starts_at_the_ends() -> None:
+    body = opposite(DEFINITION, "orders-dr1", {"t": {0: 7}})
+    assert (body["source"]["cluster"], body["destination"]["cluster"]) == ("destination", "source")
+    assert (body["name"], body["start_positions"]) == ("orders-dr1", {"t": {"0": 7}})
+    assert body["metadata"] == {"team": "x"}
+    assert not {"status", "problem"} & body.keys()
+
+
+def test_datastreams_of_another_direction_or_names_are_refused() -> None:
+    require_direction(DEFINITION, "source", "destination")
+    with pytest.raises(Refused):
+        require_direction(DEFINITION, "destination", "source")
+    renamed = {**DEFINITION, "destination": {"cluster": "destination", "name": "copy.*"}}
+    with pytest.raises(Refused):
+        require_direction(renamed, "source", "destination")
+
+
+def test_states_have_words() -> None:
+    there = begin(FRESH, "destination", "i", 1, "")
+    over = FRESH.with_(active="destination")
+    back = begin(over, "source", "i", 1, "")
+    words = [word_of(state, PAIR) for state in (FRESH, there, over, back)]
+    assert words == ["steady", "failing-over", "failed-over", "failing-back"]
+
+
+def test_lag_is_added_up_by_topic() -> None:
+    rows = [("t", 3, 40), ("t", None, None), ("u", 5, 2_000), ("u", 0, None)]
+    partitions = [{"topic": t, "lag_records": records, "lag_ms": ms} for t, records, ms in rows]
+    assert sums_by_topic(partitions) == [
+        {"topic": "t", "records": 3, "seconds": 0.04, "unknown": 1},
+        {"topic": "u", "records": 5, "seconds": 2.0, "unknown": 0},
+    ]
+
+
+@pytest.fixture
+def copied(fakes: MirroredFakes) -> MirroredFakes:
+    """Return clusters between which 20 records were copied, with the engine stopped."""
+    fakes.make_topic("t", replication=1)
+    fakes.write("t", 0, 20)
+    fakes.start("t", group="shared")
+    fakes.run_to("t", 20)
+    fakes.stop()
+    fakes.new_engine()
+    return fakes
+
+
+def mover(fakes: MirroredFakes) -> GroupMove:
+    operation = Switchover(
+        identity="", origin="source", target="destination", begun_ms=0, definitions={"orders": DEFINITION}
+    )
+    return GroupMove(fakes.context, operation, {}, {"orders": "orders"})
+
+
+def test_groups_move_with_the_datastream(copied: MirroredFakes) -> None:
+    place = ("t", 0)
+    copied.source.groups.update({"bill": {place: 12}, "audit": {place: 3}, "bill-2": {("u", 0): 1}})
+    copied.source.group_states["bill-share"] = ("Share", "Empty")
+    remarks = copied.context.run(mover(copied).move("bill.*"))
+    assert copied.target.groups["bill"] == {place: 12}
+    assert {"audit", "bill-2", "bill-share"}.isdisjoint(copied.target.groups)
+    assert len(remarks) == 1
+    assert copied.context.run(mover(copied).move("bill.*")) == remarks
+
+
+def test_a_group_with_members_there_is_refused(copied: MirroredFakes) -> None:
+    copied.source.groups["bill"] = {("t", 0): 12}
+    copied.target.group_states["bill"] = ("Classic", "Stable")
+    with pytest.raises(Refused):
+        copied.context.run(mover(copied).move("bill"))
+
+
+def test_a_position_beyond_the_checkpoints_is_waited_for(copied: MirroredFakes) -> None:
+    copied.source.groups["bill"] = {("t", 0): 25}
+    copied.write("t", 20, 10)
+    with pytest.raises(TimedOut):
+        copied.context.run(mover(copied).move("bill"))
+    assert "bill" not in copied.target.groups

@@ -1,0 +1,258 @@
+"""The continuous audit of an instance beside a copy, between two fake clusters and in virtual time."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import fastavro
+import pytest
+
+from mirror.audit.verdicts import Verdict
+from mirror.errors import Unreachable
+from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor, LaneAuditReport, is_sampled
+from mirror.jobs.audits.log import AuditLog
+from mirror.jobs.verify_job import VerifyJob
+from mirror.model.audit_window import AuditWindow
+from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.identifiers import DatastreamName
+from mirror.model.rows import avro_schema
+from mirror.model.topics import TopicPartition, TopicSelection
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.broker.contents import committed
+from tests.fakes.broker.mirrored import MirroredFakes
+
+JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
+PLACE = TopicPartition("t", 0)
+ROWS = "headrace-audit-windows"
+WINDOW_MS = 600_000
+MODES = [AuditMode.COUNTS, AuditMode.FULL]
+
+
+class Audited:
+    """A copy with the auditor of its instance."""
+
+    def __init__(self, fakes: MirroredFakes) -> None:
+        self.fakes = fakes
+        self.written = 0
+        self.lanes = AuditedLanes(DatastreamName("t"), JOB, AuditMode.FULL, (PLACE,))
+        fakes.make_topic("t")
+        fakes.target.create_topic(ROWS, 2)
+        fakes.start("t")
+        self.restart()
+
+    def restart(self) -> None:
+        """Replace the auditor by one that remembers nothing."""
+        options = AuditOptions("one", DESTINATION, ROWS, WINDOW_MS, 0, 10**9)
+        self.auditor = Auditor(self.fakes.context, options)
+
+    def write(self, count: int) -> None:
+        self.fakes.write("t", self.written, count)
+        self.written += count
+
+    def copy(self, count: int) -> None:
+        self.write(count)
+        self.fakes.run_to("t", self.written)
+
+    def turn(self, mode: AuditMode | None = None) -> LaneAuditReport:
+        """Audit until there is no more."""
+        lanes = self.lanes if mode is None else replace(self.lanes, mode=mode)
+        while self.fakes.context.run(self.auditor.turn(lanes)):
+            pass
+        return self.auditor.reports[lanes.name][PLACE]
+
+    def rows(self) -> Sequence[dict[str, Any]]:
+        """Return the rows of the topic; of those with the same id, the last."""
+        schema = fastavro.parse_schema(avro_schema(AuditWindow))
+        found: dict[str, dict[str, Any]] = {}
+        for number in range(2):
+            for record in committed(self.fakes.target.log(ROWS, number)):
+                row: Any = fastavro.schemaless_reader(io.BytesIO(record.value or b""), schema, None)
+                assert record.key == row["id"].encode()
+                found[row["id"]] = row
+        return list(found.values())
+
+    def total(self, column: str) -> int:
+        return sum(row[column] for row in self.rows())
+
+
+@pytest.fixture
+def audited(fakes: MirroredFakes) -> Audited:
+    return Audited(fakes)
+
+
+@pytest.mark.parametrize("mode", [*MODES, AuditMode.SAMPLED])
+def test_windows_of_event_time_add_up_to_the_records(audited: Audited, mode: AuditMode) -> None:
+    starts = set()
+    for _ in range(3):
+        starts.add(audited.fakes.clock.now_ms() // WINDOW_MS * WINDOW_MS)
+        audited.copy(10)
+        audited.turn(mode)
+        audited.copy(4)
+        audited.fakes.clock.advance(WINDOW_MS / 1_000)
+    report = audited.turn(mode)
+    assert (report.waiting, report.faults, report.problem) == (0, (), "")
+    assert report.through_ms is not None
+    assert audited.total("count") == 42
+    assert {row["bucket_start_ms"] for row in audited.rows()} == starts
+    assert {row["verdict"] for row in audited.rows()} == {Verdict.COMPLETE.value}
+
+
+def test_late_records_are_added_to_the_window_of_their_time(audited: Audited) -> None:
+    begun_ms = audited.fakes.clock.now_ms()
+    audited.copy(5)
+    audited.turn()
+    audited.fakes.clock.advance(2 * WINDOW_MS / 1_000)
+    audited.fakes.source.write(
+        "t", [(begun_ms, b"key", b"late", []), (audited.fakes.clock.now_ms(), b"k", b"", [])]
+    )
+    audited.written += 2
+    audited.fakes.run_to("t", 7)
+    audited.turn()
+    first = begun_ms // WINDOW_MS * WINDOW_MS
+    by_window: dict[int, int] = {}
+    for row in audited.rows():
+        by_window[row["bucket_start_ms"]] = by_window.get(row["bucket_start_ms"], 0) + row["count"]
+    assert by_window == {first: 6, first + 2 * WINDOW_MS: 1}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_record_of_another_writer_is_found_at_its_offset(
+    audited: Audited, mode: AuditMode, is_followed: bool
+) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    audited.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
+    if is_followed:
+        audited.copy(3)
+    report = audited.turn(mode)
+    (fault,) = report.faults
+    assert (fault.verdict, fault.records, fault.target_offset) == (Verdict.FOREIGN, 1, 5)
+    assert audited.total("foreign") == 1
+    assert json.loads(next(row["findings"] for row in audited.rows() if row["foreign"]))
+    assert audited.turn(mode).faults == report.faults
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_records_in_flight_are_no_difference_and_hold_the_watermark(
+    audited: Audited, mode: AuditMode
+) -> None:
+    audited.copy(5)
+    before = audited.turn(mode).through_ms
+    audited.fakes.clock.advance(60)
+    audited.write(3)
+    report = audited.turn(mode)
+    assert (report.faults, report.through_ms) == ((), before)
+    audited.fakes.run_to("t", 8)
+    after = audited.turn(mode)
+    assert after.faults == ()
+    assert (after.through_ms or 0) > (before or 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_records_deleted_before_their_retention_are_missing(audited: Audited, mode: AuditMode) -> None:
+    audited.copy(10)
+    audited.fakes.target.log("t").delete_before(6)
+    report = audited.turn(mode)
+    assert [(one.verdict, one.records, one.source_offset) for one in report.faults] == [
+        (Verdict.MISSING, 6, 0)
+    ]
+    assert report.through_ms is None
+    assert audited.total("missing") == 6
+    audited.fakes.source.log("t").delete_before(6)
+    audited.copy(1)
+    assert audited.turn(mode).faults == ()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_new_auditor_continues_where_the_last_one_was_killed(audited: Audited, mode: AuditMode) -> None:
+    audited.copy(10)
+    audited.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
+    before = audited.turn(mode)
+    audited.restart()
+    audited.copy(4)
+    after = audited.turn(mode)
+    assert after.faults == before.faults
+    assert audited.total("count") == 14
+    assert sorted(row["source_start"] for row in audited.rows() if row["count"]) == [0, 10]
+
+
+def test_rows_of_a_turn_that_was_not_stored_are_replaced(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited.copy(10)
+
+    async def killed(*_: object) -> None:
+        raise Unreachable("killed before the state was stored")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditLog, "save", killed)
+        with pytest.raises(Unreachable):
+            audited.turn()
+    assert audited.total("count") == 10
+    audited.restart()
+    audited.copy(7)
+    audited.turn()
+    assert audited.total("count") == 17
+
+
+def test_nothing_is_audited_until_the_rows_are_stored(audited: Audited) -> None:
+    audited.fakes.target.delete_topic(ROWS)
+    audited.copy(10)
+    with pytest.raises(Unreachable):
+        audited.turn()
+    with pytest.raises(Unreachable):
+        audited.turn()
+    audited.fakes.target.create_topic(ROWS, 2)
+    assert audited.turn().waiting == 0
+    assert audited.total("count") == 10
+
+
+def test_a_destination_that_lost_its_log_is_audited_from_the_start(audited: Audited) -> None:
+    for _ in range(4):
+        audited.copy(5)
+    audited.turn()
+    audited.fakes.target.log("t").truncate(12)
+    report = audited.turn()
+    lost = 20 - len(audited.fakes.copied("t"))
+    assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, lost)]
+
+
+def test_a_share_of_the_windows_is_sampled() -> None:
+    chosen = sum(is_sampled("orders", TopicPartition("t", n % 7), n * WINDOW_MS) for n in range(10_000))
+    assert 400 < chosen < 600
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("guarantee", [Guarantee.AT_LEAST_ONCE, Guarantee.EFFECTIVELY_ONCE])
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_is_found_while_brokers_and_engine_fail(
+    audited: Audited, mode: AuditMode, seed: int, guarantee: Guarantee
+) -> None:
+    random, fakes = Random(seed), audited.fakes
+    may_repeat, policy = guarantee is Guarantee.AT_LEAST_ONCE, CopyPolicy(guarantee=guarantee)
+    audited.lanes = replace(audited.lanes, may_repeat=may_repeat)
+    fakes.restart("t", policy=policy)
+    audited.restart()
+    for _ in range(12):
+        audited.write(random.randint(1, 4))
+        if random.random() < 0.4:
+            fakes.restart("t", policy=policy)  # with a new context
+            audited.restart()
+        fakes.run(random.choice([0.1, 0.5, 2.0]))
+        report = audited.turn(mode)
+        assert report.faults == ()
+        copied = {one.value for one in fakes.copied("t")}
+        waiting = [one.appended_ms for one in fakes.source.log("t").batches if b"%d" % one.last not in copied]
+        assert report.through_ms is None or all(stamp >= report.through_ms for stamp in waiting)
+    fakes.run_to("t", audited.written)
+    report = audited.turn(mode)
+    assert (report.faults, report.waiting) == ((), 0)
+    assert report.through_ms is not None
+    assert audited.total("count") == audited.written
