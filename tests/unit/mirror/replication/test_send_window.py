@@ -8,7 +8,6 @@ import pytest
 
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
 
-
 WINDOW = 125_000
 ROUND_TRIP = 0.1
 
@@ -16,17 +15,11 @@ ROUND_TRIP = 0.1
 def is_limited(busy: float, carried: float, window: int = WINDOW, seconds: float = 10.0) -> bool:
     """Return the verdict on a connection that has data for the share `busy` of the time, and then carries the
     share `carried` of the window per round trip."""
-    found, steps = SendWindow(), round(seconds / ROUND_TRIP)
-    return any(
-        [
-            found.note(
-                SendLimits(step * ROUND_TRIP * busy, round(step * busy * carried * window), window),
-                step * ROUND_TRIP,
-                ROUND_TRIP,
-            )
-            for step in range(steps)
-        ]
-    )
+    found, verdict = SendWindow(), False
+    for step in range(round(seconds / ROUND_TRIP)):
+        limits = SendLimits(step * ROUND_TRIP * busy, round(step * busy * carried * window), window)
+        verdict |= found.note(limits, step * ROUND_TRIP, ROUND_TRIP)
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -53,7 +46,8 @@ def test_a_window_that_closes_for_a_moment_does_not_look_full() -> None:
     window, found = SendWindow(), False
     for step in range(100):
         offered = WINDOW if step % 2 else WINDOW // 4
-        found |= window.note(SendLimits(step * ROUND_TRIP, step * WINDOW // 3, offered), step * ROUND_TRIP, 0.1)
+        limits = SendLimits(step * ROUND_TRIP, step * WINDOW // 3, offered)
+        found |= window.note(limits, step * ROUND_TRIP, ROUND_TRIP)
     assert not found
 
 
