@@ -13,11 +13,11 @@ _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
 """Time in which a kernel that sizes the window itself has opened it."""
 _BUSY: Final = 0.5
-"""Least share of the time with data to send; the rate of other connections says nothing about the window."""
+"""Share of the time from which on a connection with data to send is judged by its rate."""
 _FULL: Final = 0.6
-"""Share of the window that a limited connection carries per round trip. The kernel's own measure,
-`tcpi_rwnd_limited`, is too low: it leaves out the time in which it joins segments before it sends them. A
-window that the kernel sizes is at least twice what the network carries."""
+"""Share of the window that a connection carries per round trip if the window limits it. The kernel's own
+measure, `tcpi_rwnd_limited`, is too low: it leaves out the time for which the kernel delays segments, to send
+several at once. A window that the kernel sizes is about twice what the network carries, or more."""
 _ACKED_AT: Final = 120
 """Place of `tcpi_bytes_acked` in `struct tcp_info` of Linux."""
 _BUSY_AT: Final = 168
