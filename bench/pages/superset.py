@@ -59,7 +59,7 @@ def main() -> None:
             )
             page.set_default_timeout(PATIENCE_SECONDS * 1_000)
             _open(page, url)
-            size = keep(page.screenshot(animations="disabled"), file)
+            size = keep(_screenshot(page), file)
     print(f"{file}: {size:,} bytes")
 
 
@@ -108,3 +108,11 @@ def _open(page: Page, url: str) -> None:
     shown += " && document.querySelectorAll('.chart-slice canvas').length >= lines"
     shown += " && !document.querySelector('.loading')"
     page.wait_for_function(shown, arg=[tables, len(charts()) - tables])
+
+
+def _screenshot(page: Page) -> bytes:
+    """Return a screenshot after the charts have stopped moving."""
+    before, now = b"", page.screenshot(animations="disabled")
+    while now != before:
+        before, now = now, page.screenshot(animations="disabled")
+    return now

@@ -8,7 +8,7 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.errors import Refused, TimedOut
 from mirror.jobs.dr.operation import Denial
-from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.acls import (
     EVERYONE,
     AclOutcome,
@@ -111,7 +111,5 @@ def _require(cluster: Cluster, outcome: AclOutcome, doing: str, right: str) -> N
             f"{where}: its brokers have no authorizer",
             advice="remove dr.NAME.principals, and stop the producers yourself",
         )
-    if outcome.error in TRANSIENT:
-        raise error_of(outcome.error, where, outcome.message)
     if outcome.error:
         raise cluster.error(outcome.error, where, right, outcome.message)
