@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
@@ -42,7 +42,7 @@ class RunningMonitor(Protocol):
         ...
 
 
-class LeaderMonitor:
+class LeaderMonitor(BackgroundThread):
     """Starts a monitor when the instance becomes leader, and stops it when the instance is no longer leader.
 
     `start_monitor` builds and starts a monitor, and is retried if it raises. Failures of a monitor are
@@ -56,25 +56,18 @@ class LeaderMonitor:
         health: Health,
         clock: Clock,
     ) -> None:
+        super().__init__("leader-monitor")
         self._start_monitor = start_monitor
         self._is_leading = is_leading
         self._health = health
         self._clock = clock
         self._running: RunningMonitor | None = None
         self._failed_at = -math.inf
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leader-monitor", daemon=True)
 
     def start(self) -> None:
         """Start watching whether the instance is leader."""
         self._health.report(PART, True, "active only while this instance is leader")
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the monitor and the thread. May be called without `start`."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(deadline_seconds)
+        super().start()
 
     def look(self) -> None:
         """Start or stop the monitor according to the present leadership."""

@@ -6,7 +6,6 @@ audits of this instance, never the copying.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,6 +15,7 @@ import structlog
 
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
@@ -80,7 +80,7 @@ def _job_of(datastream: Datastream) -> VerifyJob:
     )
 
 
-class AuditThread:
+class AuditThread(BackgroundThread):
     """Audits while the instance runs. Other threads are not affected by a failure."""
 
     def __init__(
@@ -91,29 +91,18 @@ class AuditThread:
         interval_seconds: float,
         health: Health,
     ) -> None:
+        super().__init__("audit")
         self._snapshot = snapshot
         self._contexts = contexts
         self._options = options
         self._interval = interval_seconds
         self._health = health
         self._auditor: Auditor | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def audits(self) -> list[TopicAudit]:
         """Return the state of the audits of this instance. Safe to call from any thread."""
         auditor = self._auditor
         return [] if auditor is None else topic_audits(auditor.reports)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(deadline_seconds)
 
     def _lanes(self) -> list[AuditedLanes]:
         status = self._snapshot()

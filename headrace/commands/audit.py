@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +11,7 @@ from typer.core import TyperGroup
 
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text
+from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text, time_text
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.clusters.audits import AuditResult, AuditTurn
     from headrace.settings import HeadraceSettings
 
+_UNKNOWN: Final = "unknown"
 _COLUMNS: Final = (
     "topic",
     "source_records",
@@ -145,10 +145,10 @@ def _watch(
 
 
 def _print_turn(datastream: str, turn: AuditTurn) -> None:
-    console().print(f"{datastream}: complete through {_moment(turn.through_ms)}")
+    console().print(f"{datastream}: complete through {time_text(turn.through_ms, _UNKNOWN)}")
     for result in turn.results:
         row = result.to_json()
-        through = _moment(turn.by_topic.get(result.topic))
+        through = time_text(turn.by_topic.get(result.topic), _UNKNOWN)
         console().print(
             f"  {result.topic}: {counted(row['source_records'], 'record', form=',')}, {result.verdict}, "
             f"complete through {through}"
@@ -160,12 +160,6 @@ def _print_turn(datastream: str, turn: AuditTurn) -> None:
             console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
     if turn.problem:
         console().print(f"  {turn.problem}")
-
-
-def _moment(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "unknown"
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 @app.command()

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from structlog.stdlib import BoundLogger
 
-    from headrace.auditing.thread import AuditThread
-    from headrace.consumer_groups.thread import GroupSynchroniser
-    from headrace.foresight.run import ForesightThread
-    from headrace.retirement.thread import TopicWatchThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
+    from mirror.background_thread import BackgroundThread
     from mirror.instance.health import Health
-    from monitor.leader_monitor import LeaderMonitor
 
 _MONITOR_STOP_SECONDS: Final = 12.0
 
@@ -78,20 +74,20 @@ def serve(
     listeners = [rest, *brooklin_listener(settings.api, app)]
     asked_to_stop = _stop_signals()
     _report_gaps(settings, built.instance.health)
-    begin_judging, end_judging = _leaders_threads(settings, config, address, built, app.state.registry)
+    start_threads, stop_threads = _background_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
     try:
         for listener in listeners:
             listener.start()
         if address_file is not None:
             write_file(address_file, rest.address)
-        begin_judging()
+        start_threads()
         log.info("serving", rest=rest.address)
         with kept_up(app):
             while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
                 pass
     finally:
-        end_judging()
+        stop_threads()
         for listener in listeners:
             listener.stop(5.0)
         built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
@@ -135,22 +131,22 @@ def _stop_signals() -> threading.Event:
     return stopping
 
 
-def _leaders_threads(
+def _background_threads(
     settings: HeadraceSettings,
     config: Path | None,
     address: str,
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the threads of a leader: the sizing advice, the synchronisation of
-    consumer groups, and the instance's own monitor if it is enabled; and the audits of any instance."""
+    """Return functions that start and stop the threads beside planning and copying: the audits, and those
+    that work while the instance leads (sizing advice, consumer groups, use of topics, own monitor)."""
     from api.metrics.collector import AdviceCollector
     from api.metrics.movement import AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     registry.register(AuditCollector(built.audit.audits, built.services.clock))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))
-    threads: list[LeaderMonitor | ForesightThread | GroupSynchroniser | TopicWatchThread | AuditThread] = [
+    threads: list[BackgroundThread] = [
         built.foresight,
         built.synchroniser,
         built.topic_watch,

@@ -8,7 +8,7 @@ import typer
 
 from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import console, error_console, print_json, print_table
+from headrace.console.terminal import console, error_console, print_json, print_table, time_text
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ ClusterOption = Annotated[str, typer.Option(help="Cluster of the topic: an alias
 DaysOption = Annotated[int, typer.Option(min=0, help="Least age in days, and least time without use.")]
 _TIMEOUT_SECONDS: Final = 180.0
 _PATH: Final = "/v1/retirements"
-_UNTIL_NOW: Final = "unknown"
+_UNKNOWN: Final = "unknown"
+_NEVER: Final = "never"
 
 
 @app.command()
@@ -133,16 +134,25 @@ def retirements(at: AtOption = "", config: ConfigOption = None, as_json: JsonOpt
         print_json(found)
         return
     columns = ["cluster", "topic", "phase", "due", "owners", "requested_by", "problem"]
-    rows = [one | {"due": _time(one["due_ms"]), "owners": ", ".join(one["owners"])} for one in found]
+    rows = [
+        one | {"due": time_text(one["due_ms"] or None, _NEVER), "owners": ", ".join(one["owners"])}
+        for one in found
+    ]
     print_table(f"{counted(len(found), 'retirement')} in progress", columns, rows)
 
 
+def _due(retirement: Mapping[str, Any]) -> str:
+    return time_text(retirement["due_ms"] or None, _NEVER)
+
+
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    seen = {name: _time(one[f"{name}_ms"]) for name in ("first_seen", "no_inflow_since", "last_read")}
+    seen = {
+        name: time_text(one[f"{name}_ms"], _NEVER) for name in ("first_seen", "no_inflow_since", "last_read")
+    }
     return {
         "topic": one["topic"],
-        "records": _UNTIL_NOW if one["records"] is None else one["records"],
-        "bytes": _UNTIL_NOW if one["bytes"] is None else one["bytes"],
+        "records": _UNKNOWN if one["records"] is None else one["records"],
+        "bytes": _UNKNOWN if one["bytes"] is None else one["bytes"],
         **seen,
         "readers": ", ".join(reader["group"] for reader in one["readers"]),
         "selected_by": ", ".join(selector["datastream"] for selector in one["selected_by"]),
@@ -166,9 +176,7 @@ def _show(found: Mapping[str, Any], *, as_json: bool) -> None:
     elif found["is_dry_run"]:
         _show_plan(found)
     else:
-        console().print(
-            f"{what} is {retirement['phase']}, can be deleted after {_time(retirement['due_ms'])}"
-        )
+        console().print(f"{what} is {retirement['phase']}, can be deleted after {_due(retirement)}")
         if retirement["paused"]:
             console().print(f"paused: {', '.join(retirement['paused'])}")
         console().print(f"ACL that denies writes: {retirement['denial']}")
@@ -181,11 +189,3 @@ def _show_plan(found: Mapping[str, Any]) -> None:
     console().print(f"datastreams to pause: {', '.join(retirement['paused']) or 'none'}")
     console().print(f"owners: {', '.join(retirement['owners']) or 'unknown'}")
     console().print("--execute does the next step")
-
-
-def _time(ms: int | None) -> str:
-    from datetime import UTC, datetime
-
-    if not ms:
-        return "never"
-    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="seconds")

@@ -242,3 +242,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, 
     """Print rows as a table; columns are keys of the rows."""
     names = [column.replace("_", " ") for column in columns]
     console().table(title, names, [[row.get(column) for column in columns] for row in rows])
+
+
+def time_text(at_ms: int | None, missing: str) -> str:
+    """Return a time in epoch ms such as 2026-11-21T08:00:00+00:00, or `missing` if there is none."""
+    from datetime import UTC, datetime
+
+    if at_ms is None:
+        return missing
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="seconds")

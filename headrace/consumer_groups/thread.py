@@ -6,7 +6,6 @@ delays only its own groups. The state is stored at the destinations, so a new le
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,13 +16,15 @@ import structlog
 
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.jobs.groups.follower import FollowJob, GroupFollower
-from mirror.jobs.groups.log import GroupLog, group_log
+from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import GroupKeys
 from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
+from mirror.jobs.progress_logs import progress_log
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.replication.context import EngineContext
@@ -63,7 +64,7 @@ def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | 
     )
 
 
-class GroupSynchroniser:
+class GroupSynchroniser(BackgroundThread):
     """Synchronises the groups while the instance leads. Other threads are not affected by a failure."""
 
     def __init__(
@@ -74,6 +75,7 @@ class GroupSynchroniser:
         is_leading: Callable[[], bool],
         health: Health,
     ) -> None:
+        super().__init__("consumer groups")
         self._datastreams = datastreams
         self._hides = hides
         self._contexts = contexts
@@ -85,18 +87,6 @@ class GroupSynchroniser:
         self.statuses: Statuses = {}
         """Status of each datastream with following groups while the instance leads. Safe to read from any
         thread."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="consumer groups", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
@@ -157,7 +147,7 @@ class GroupSynchroniser:
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
         """Return the log that all datastreams to that destination share."""
         if destination not in self._logs:
-            self._logs[destination] = group_log(context, destination)
+            self._logs[destination] = progress_log(GroupLog, context, destination)
         return self._logs[destination]
 
     async def _round(

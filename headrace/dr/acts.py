@@ -29,7 +29,7 @@ from mirror.jobs.stored_lanes import stored_lanes
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import EARLIEST
+from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.replication.context import EngineContext
 from mirror.wording import counted, first_few
 
@@ -165,7 +165,7 @@ class SwitchoverActs:
         found = uncopied(spans, await self._lanes(operation))
         if not found:
             return found
-        stable = await origin.offsets(dict.fromkeys(ends, -1), committed=True)
+        stable = await origin.offsets(dict.fromkeys(ends, LATEST), committed=True)
         worst = found[0].place
         if stable[worst].offset < ends[worst] and not stable[worst].error:
             return [f"{found[0]}: a transaction is open at offset {stable[worst].offset}", *found[1:]]
@@ -275,11 +275,9 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
         f" {operation.target}",
         Step.OPEN: f"allow Write at {operation.target}",
     }
-    found, step = [], operation.step
+    found: list[dict[str, Any]] = []
+    step: Step | None = operation.step
     while step is not None:
         found.append({"step": step.value, "action": texts[step]})
-        following = step_after(step)
-        if following is None:
-            break
-        step = following
+        step = step_after(step)
     return found

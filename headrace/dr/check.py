@@ -56,6 +56,7 @@ class PairCheck:
         self._settings = session.settings
         self._state: PairState = session.state()
         origin, target = self._state.active, session.settings.other(self._state.active)
+        self._known: dict[str, dict[str, int]] = {}
         definitions = {}
         self._problem: HeadraceError | None = None
         try:
@@ -118,7 +119,10 @@ class PairCheck:
             yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
-        return self._session.bench.run(self._session.acts.topics(self._plan, cluster))
+        """Return the numbers of partitions of the pair's topics, as of the first call."""
+        if cluster not in self._known:
+            self._known[cluster] = self._session.bench.run(self._session.acts.topics(self._plan, cluster))
+        return self._known[cluster]
 
     def _topic_settings(self) -> Iterator[CheckItem]:
         names = sorted(self._counts(self._plan.origin))
@@ -149,7 +153,9 @@ class PairCheck:
             run(denials_at(cluster))
             if not run(_may_alter(cluster)):
                 yield CheckItem("fence", FAIL, f"{cluster.principal} has no right to Alter {cluster.name}")
-        bare = [topic for topic in sorted(self._counts(self._plan.origin)) if not run(_grants(origin, topic))]
+        grants = [acl for acl in run(origin.ask(list_acls())).acls if acl.permission == Permission.ALLOW]
+        topics = sorted(self._counts(self._plan.origin))
+        bare = [topic for topic in topics if not any(acl.covers(topic) for acl in grants)]
         if bare:
             yield CheckItem(
                 "fence",
@@ -190,9 +196,3 @@ async def _may_alter(cluster: Cluster) -> bool:
     except Refused:  # the request is unknown
         return True
     return rights is None or AclOperation.ALTER in rights
-
-
-async def _grants(cluster: Cluster, topic: str) -> bool:
-    """Return whether an ACL allows anything on a topic."""
-    found = await cluster.ask(list_acls(topic))
-    return any(acl.permission == Permission.ALLOW for acl in found.acls)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from headrace.foresight.history import AskLoads, PastHours
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
 from headrace.foresight.turn import ForesightTurn, History, Means
 from headrace.settings import HeadraceSettings
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
@@ -43,7 +43,7 @@ computations after changes of the fleet."""
 _COMPARE_SECONDS: Final = 10.0
 
 
-class ForesightThread:
+class ForesightThread(BackgroundThread):
     """Computes the advice soon after the instance becomes leader, then once per interval and after a change
     of tasks, instances or datastreams. Current need and forecast are computed at once, past hours in the
     following calls of `look`. A failed computation turns this part of the health red and is retried; other
@@ -57,6 +57,7 @@ class ForesightThread:
         health: Health,
         clock: Clock,
     ) -> None:
+        super().__init__("foresight")
         self._turn = turn
         self._is_leading = is_leading
         self._interval = interval_seconds
@@ -68,23 +69,11 @@ class ForesightThread:
         self._is_well = False
         self._has_led = False
         self._advice: Advice | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="foresight", daemon=True)
 
     @property
     def advice(self) -> Advice | None:
         """Latest advice while the instance leads, else None. Safe to read from any thread."""
         return self._advice
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(deadline_seconds)
 
     def look(self) -> None:
         """Compute the advice if it is due; drop the state if the instance is no longer leader."""

@@ -3,7 +3,6 @@ known when somebody asks."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
 from mirror.adapters.system_clock import SystemClock
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.coordination.retirement.topic_use import UnusedRules
@@ -60,7 +60,7 @@ class ClusterConnections:
             return bench.run(question(bench.cluster(cluster)), self.seconds)
 
 
-class TopicWatchThread:
+class TopicWatchThread(BackgroundThread):
     """Looks at every cluster of a datastream once an hour while the instance leads."""
 
     def __init__(
@@ -69,22 +69,11 @@ class TopicWatchThread:
         datastreams: Callable[[], Sequence[Datastream]],
         is_leading: Callable[[], bool],
     ) -> None:
+        super().__init__("topic use")
         self._watch = watch
         self._datastreams = datastreams
         self._is_leading = is_leading
         self._failures: dict[ClusterRef, str] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="topic use", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
         wait = _FIRST_SECONDS

@@ -20,11 +20,12 @@ from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
-from mirror.jobs.audits.log import AuditLog, audit_log, state_key
+from mirror.jobs.audits.log import AuditLog, state_key
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, WindowFault, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
 from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
@@ -133,7 +134,7 @@ class Auditor:
     def _log(self, destination: ClusterRef) -> AuditLog:
         known = self._logs_of.get(destination)
         if known is None:
-            known = self._logs_of[destination] = audit_log(self._context, destination)
+            known = self._logs_of[destination] = progress_log(AuditLog, self._context, destination)
         return known
 
     async def turn(self, lanes: AuditedLanes) -> bool:

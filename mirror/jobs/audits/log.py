@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import ClusterRef
-from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import ProgressLog
 
 
@@ -22,9 +20,3 @@ class AuditLog(ProgressLog):
 def state_key(key: LaneKey) -> bytes:
     """Return the key of the state of a lane's audit."""
     return main_key(key) + b"/audit"
-
-
-def audit_log(context: EngineContext, destination: ClusterRef) -> AuditLog:
-    """Return a log that has read nothing yet."""
-    identity = context.identity
-    return AuditLog(context.cluster(destination), identity.progress_topic, identity.replication_factor)

@@ -6,6 +6,7 @@ from typing import Final
 
 from mirror.errors import CorruptData
 from mirror.jobs.dr.operation import PairState, read_state, write_state
+from mirror.jobs.progress_logs import progress_log
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import ProgressLog
@@ -18,10 +19,9 @@ class StateCopy:
     """The copy of one pair's state at one cluster. Used within the loop of the context."""
 
     def __init__(self, context: EngineContext, cluster: ClusterRef, name: str) -> None:
-        identity = context.identity
         self._context = context
         self._key = f"{_PREFIX}{name}".encode()
-        self._log = _StateLog(context.cluster(cluster), identity.progress_topic, identity.replication_factor)
+        self._log = progress_log(_StateLog, context, cluster)
 
     async def read(self) -> PairState | None:
         """Return the state; None without one. Raises Unreachable, CorruptData, NewerFormat."""

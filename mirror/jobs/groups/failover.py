@@ -6,8 +6,9 @@ import contextlib
 from typing import NamedTuple
 
 from mirror.errors import CorruptData, NotFound
-from mirror.jobs.groups.log import group_log
+from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import read_any_group, read_round
+from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import stored_and_current
 from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob, committed_at, moves_of
 from mirror.model.bounds import shown
@@ -28,7 +29,7 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
     """Return the offsets to commit, by the last synchronisation. Raises NotFound without one, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
-    log = group_log(bench, job.destination)
+    log = progress_log(GroupLog, bench, job.destination)
     await log.catch_up()
     records = log.records_under(state)
     rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}

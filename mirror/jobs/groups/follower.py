@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from mirror.client.cluster import Cluster
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
-from mirror.jobs.groups.log import GroupLog, group_log
+from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
@@ -25,6 +25,7 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
+from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
 from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
 from mirror.lane.offset_map import Precision
@@ -153,7 +154,7 @@ async def listed(cluster: Cluster) -> GroupListing:
 
 async def stored_groups(context: EngineContext, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
     """Return the stored state of a datastream's groups. Raises Unreachable, NewerFormat."""
-    log = group_log(context, destination)
+    log = progress_log(GroupLog, context, destination)
     await log.catch_up()
     return read_groups(keys, log.records_under(keys.state))
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from mirror.client.cluster import Cluster
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.replication.context import EngineContext
+from mirror.model.identifiers import GroupName
 from mirror.replication.progress_log import ProgressLog
 
 
@@ -34,9 +33,3 @@ class GroupLog(ProgressLog):
             for key, value in part.values.items()
             if key.startswith(start) and key.count(b"/") == 1
         }
-
-
-def group_log(context: EngineContext, destination: ClusterRef) -> GroupLog:
-    """Return a log that has read nothing yet."""
-    identity = context.identity
-    return GroupLog(context.cluster(destination), identity.progress_topic, identity.replication_factor)

@@ -10,7 +10,7 @@ from mirror.coordination.retirement.retirement import WriteDenial
 from mirror.errors import IllegalTransition, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import MOVED, TRANSIENT, Code
-from mirror.protocol.control.acls import create_denial, delete_denial, find_denial
+from mirror.protocol.control.acls import EVERYONE, create_acls, delete_acls, deny_write, list_acls
 from mirror.protocol.control.cluster import NO_TOPIC_ID
 from mirror.protocol.control.offsets import LATEST
 from mirror.protocol.control.topics import delete_records, delete_topic
@@ -32,18 +32,19 @@ async def current_id(cluster: Cluster, topic: str) -> str | None:
 async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
     """Return whether writes to a topic are denied to everybody: `FOUND`, `WANTED` if not, or
     `NO_AUTHORIZER`. Raises NotAuthorized."""
-    found = await cluster.patiently(lambda: cluster.ask_controller(find_denial(topic)))
+    found = await cluster.patiently(lambda: cluster.ask_controller(list_acls(topic)))
     if found.error == Code.SECURITY_DISABLED:
         return WriteDenial.NO_AUTHORIZER
     if found.error:
         doing = f"reading the ACLs of topic {topic}"
         raise cluster.error(found.error, doing, "Describe on the cluster", found.message)
-    return WriteDenial.FOUND if found.matches else WriteDenial.WANTED
+    return WriteDenial.FOUND if deny_write(topic, EVERYONE) in found.acls else WriteDenial.WANTED
 
 
 async def deny_writes(cluster: Cluster, topic: str) -> None:
     """Deny everybody to write to a topic. Raises NotAuthorized."""
-    found = await cluster.patiently(lambda: cluster.ask_controller(create_denial(topic)))
+    denial = deny_write(topic, EVERYONE)
+    (found,) = await cluster.patiently(lambda: cluster.ask_controller(create_acls([denial])))
     if found.error:
         doing = f"denying writes to topic {topic}"
         raise cluster.error(found.error, doing, "Alter on the cluster", found.message)
@@ -51,7 +52,8 @@ async def deny_writes(cluster: Cluster, topic: str) -> None:
 
 async def allow_writes(cluster: Cluster, topic: str) -> None:
     """Delete the ACL of `deny_writes`, if it exists. Raises NotAuthorized."""
-    found = await cluster.patiently(lambda: cluster.ask_controller(delete_denial(topic)))
+    denial = deny_write(topic, EVERYONE)
+    (found,) = await cluster.patiently(lambda: cluster.ask_controller(delete_acls([denial])))
     if found.error not in (0, Code.SECURITY_DISABLED):
         doing = f"deleting the ACL that denies writes to topic {topic}"
         raise cluster.error(found.error, doing, "Alter on the cluster", found.message)

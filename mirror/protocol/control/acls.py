@@ -24,6 +24,8 @@ _VERSIONS: Final = (1, 3)
 ALL_OPERATIONS: Final = 2
 """Number of the operation that stands for every operation."""
 ANY_HOST: Final = "*"
+ALL_TOPICS: Final = "*"
+"""Name in a literal ACL that applies to every topic."""
 EVERYONE: Final = "User:*"
 """Principal of an ACL for all principals."""
 _MANY_BYTES: Final = 32 * 1024 * 1024
@@ -58,6 +60,12 @@ class TopicAcl(NamedTuple):
     pattern: int = Pattern.LITERAL
     host: str = ANY_HOST
 
+    def covers(self, topic: str) -> bool:
+        """Return whether the ACL applies to a topic."""
+        if self.pattern == Pattern.PREFIXED:
+            return topic.startswith(self.topic)
+        return self.pattern == Pattern.LITERAL and self.topic in (topic, ALL_TOPICS)
+
 
 class AclOutcome(NamedTuple):
     """Error code and message for one ACL. `matches`: number of ACLs that were found or deleted."""
@@ -78,27 +86,6 @@ class ListedAcls(NamedTuple):
 def deny_write(topic: str, principal: str) -> TopicAcl:
     """Return the ACL that denies a principal to write to a topic, from every host."""
     return TopicAcl(topic, principal, AclOperation.WRITE)
-
-
-def find_denial(topic: str) -> Call[AclOutcome]:
-    """Count the ACLs that deny everyone to write to exactly this topic. Requires Describe on the cluster."""
-    call = list_acls(topic)
-
-    def read(response: Any) -> AclOutcome:
-        found = call.read(response)
-        return AclOutcome(found.error, found.message, found.acls.count(deny_write(topic, EVERYONE)))
-
-    return Call(call.request, call.response, call.versions, call.build, read, call.most_bytes)
-
-
-def create_denial(topic: str) -> Call[AclOutcome]:
-    """Deny everyone to write to a topic. Requires Alter on the cluster."""
-    return _single(create_acls([deny_write(topic, EVERYONE)]))
-
-
-def delete_denial(topic: str) -> Call[AclOutcome]:
-    """Delete the ACL of `create_denial`. Requires Alter on the cluster."""
-    return _single(delete_acls([deny_write(topic, EVERYONE)]))
 
 
 def list_acls(topic: str | None = None) -> Call[ListedAcls]:
@@ -192,12 +179,6 @@ def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
         return _complete(acls, [_deleted(result) for result in response.filter_results])
 
     return Call(DeleteAclsRequest, DeleteAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
-
-
-def _single(call: Call[tuple[AclOutcome, ...]]) -> Call[AclOutcome]:
-    """Return a request for one ACL, with its outcome."""
-    versions, build = call.versions, call.build
-    return Call(call.request, call.response, versions, build, lambda response: call.read(response)[0])
 
 
 def _deleted(result: Any) -> AclOutcome:

@@ -16,8 +16,9 @@ from mirror.errors import NotFound, TimedOut, Unreachable
 from mirror.jobs.groups.decision import FollowReason
 from mirror.jobs.groups.failover import plan_without_source
 from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
-from mirror.jobs.groups.log import group_log
+from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
+from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
@@ -46,7 +47,7 @@ class Following:
         self.context = self.new_context()
         choices = FollowingGroups(**{"include": "billing|audit", **groups})
         self.job = FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), choices)
-        self.log = group_log(self.context, DESTINATION)
+        self.log = progress_log(GroupLog, self.context, DESTINATION)
         self.follower = GroupFollower(self.context, self.job, self.log)
 
     def new_context(self) -> EngineContext:
@@ -69,7 +70,7 @@ class Following:
         """Begin again with no memory but the stored records."""
         self.context.close()
         self.context = self.new_context()
-        self.log = group_log(self.context, DESTINATION)
+        self.log = progress_log(GroupLog, self.context, DESTINATION)
         self.follower = GroupFollower(self.context, self.job, self.log)
 
     def round(self, *hidden: str) -> RoundReport:
