@@ -110,7 +110,7 @@ class RetirementAnswer(Retirement, RecordAnswer):
         "phase": "sealing, sealed, deleting or restoring.",
         "denial": "State of the ACL that denies writes.",
         "selected": "Datastreams whose expression matches only this topic.",
-        "paused": "Those of them that the retirement pauses.",
+        "paused": "Selected datastreams that the retirement pauses.",
         "owners": "Owners of these datastreams.",
         "days": "Least age, and least time without use.",
         "wait_ms": "Time between the seal and the deletion.",

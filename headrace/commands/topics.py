@@ -134,10 +134,7 @@ def retirements(at: AtOption = "", config: ConfigOption = None, as_json: JsonOpt
         print_json(found)
         return
     columns = ["cluster", "topic", "phase", "due", "owners", "requested_by", "problem"]
-    rows = [
-        one | {"due": time_text(one["due_ms"] or None, _NEVER), "owners": ", ".join(one["owners"])}
-        for one in found
-    ]
+    rows = [one | {"due": _due(one), "owners": ", ".join(one["owners"])} for one in found]
     print_table(f"{counted(len(found), 'retirement')} in progress", columns, rows)
 
 

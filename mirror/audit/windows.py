@@ -89,8 +89,8 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Judge the records that the offset map lacks: that many are missing, in the oldest windows, because
-        it is unknown which; a reason is known for the others."""
+        """Judge the records that the offset map lacks. `missing` of them are missing and count in the oldest
+        windows, because it is unknown which; the others are explained."""
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)
             missing -= lost

@@ -42,7 +42,7 @@ class Retirement:
     """Retirement of a topic; times in epoch milliseconds.
 
     `topic_id`, `ends`: of the topic when it was sealed. `selected`: datastreams whose expression matches only
-    the topic; `paused`: those of them that the retirement pauses and a restoration resumes. `due_ms`: end of
+    the topic; `paused`: selected ones that the retirement pauses and a restoration resumes. `due_ms`: end of
     the waiting time, 0 before the topic is sealed. `emptied`: number of partitions whose records are deleted.
     `problem`: why the last attempt stopped.
     """
