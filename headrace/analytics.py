@@ -8,6 +8,7 @@ from typing import Final
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
+from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.system_clock import SystemClock
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
@@ -17,7 +18,6 @@ from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
 from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
-from pmp.adapters.topic_ends import topic_ends
 from pmp.loads.provider import PinotLoadProvider, ProviderInputs, SampleFreshness
 from pmp.loads.wholeness import Progress
 
@@ -61,6 +61,6 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
         return None
     controller = PinotController(settings.pinot)
     return Progress(
-        lambda: topic_ends(ingested, settings.pmp.topic),
+        TopicClient(ingested, settings.pmp.topic, "headrace-ends").ends,
         lambda: positions(controller, PARTITION_METRICS.name),
     )

@@ -39,6 +39,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 EXTRAS: Final = {
+    "confluent_kafka": "pmp",
     "pyspark": "pmp",
     "py4j": "pmp",
     "pyarrow": "pmp",

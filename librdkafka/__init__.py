@@ -1,5 +1,4 @@
-"""confluent-kafka for code that handles single records beside the mirror, or needs an independent client.
+"""confluent-kafka for the metrics provider, whose results are compared with those of another client.
 
-Contains its settings, the translation of its errors, and its log. Samplers, rollups and the monitor use it;
-the mirror does not.
+Contains its settings, the translation of its errors, and its log. Only `pmp`, tests and benchmarks use it.
 """

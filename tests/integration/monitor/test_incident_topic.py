@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers) -> None:
     cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
     topic = IncidentTopic(cluster, name, 90)
-    assert topic.load() == ((), {})
+    assert topic.load() == ([], {})
     one = IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")
     two = IncidentRecord("clicks-2", "clicks", "west", 2)
     topic.write([one, two], {"alerts/orders": b"[1]", "alerts/clicks": b"[2]"})

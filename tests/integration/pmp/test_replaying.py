@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport, RateSource
@@ -18,7 +19,6 @@ from pinot.deployment.deploy import apply
 from pinot.deployment.ingestion import positions
 from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Statistic
-from pmp.adapters.topic_ends import topic_ends
 from pmp.loads.provider import PinotLoadProvider, ProviderInputs
 from pmp.loads.wholeness import Progress
 from pmp.settings import PmpSettings, ProviderSettings
@@ -63,7 +63,9 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
             for partition in PARTITIONS
         ]
         world.put(PARTITION_METRICS, rows)
-        ends = topic_ends(KafkaCluster(bootstrap_servers=kafka.address), PARTITION_METRICS.topic)
+        ends = TopicClient(
+            KafkaCluster(bootstrap_servers=kafka.address), PARTITION_METRICS.topic, "test"
+        ).ends()
         assert sum(ends.values()) == len(rows)
         progress = Progress(lambda: ends, lambda: positions(controller, PARTITION_METRICS.name))
         assert progress.read() == ends

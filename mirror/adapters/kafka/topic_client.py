@@ -1,0 +1,150 @@
+"""Reads and writes one topic with Headrace's own Kafka client, for callers on other threads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
+from mirror.adapters.settings import KafkaCluster
+from mirror.client.administration.creation import create_adjusted
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import PartitionRange
+from mirror.errors import CorruptData, TopicMissing, Unreachable
+from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.batches.legacy import read_message
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.codes import Code
+from mirror.protocol.control.offsets import LATEST
+
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+_LONGEST_SECONDS: Final = 300.0
+"""Maximum duration of a call. Each request has a shorter timeout, so only a large topic takes this long."""
+MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
+
+
+class TopicClient:
+    """Client of one topic. It connects with the first call, and disconnects after a minute without calls.
+
+    `request_seconds`: timeout of a request, and of the retries of a call. Thread-safe.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, client_id: str, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
+        self.topic = topic
+        self._loop = LoopThread(client_id)
+        self._session = ClusterSession(
+            cluster.bootstrap_servers,
+            client_id,
+            partial(usable_access, cluster),
+            request_seconds=request_seconds,
+        )
+        self._has_left_out = False
+
+    def ask(
+        self,
+        operation: str,
+        question: Callable[[Cluster], Coroutine[Any, Any, _T]],
+        seconds: float = _LONGEST_SECONDS,
+    ) -> _T:
+        """Run a call, and run it again after transient errors. Raises its errors, Unreachable, NotAuthorized,
+        and TimedOut after `seconds`; then the call continues, and its result is discarded."""
+        return self._loop.ask(
+            f"{operation} {self.topic}", seconds, lambda loop: self._session.ask(loop, question)
+        )
+
+    def close(self) -> None:
+        """Close the connections in the background; the next call opens new ones."""
+        self._loop.post(lambda _: self._session.close())
+
+    def ends(self) -> Mapping[int, int]:
+        """Return the end offset of each partition. Raises TopicMissing, Unreachable, NotAuthorized."""
+        return self.ask("reading the ends of", self._ends)
+
+    async def _ends(self, cluster: Cluster) -> dict[int, int]:
+        ends = await partition_offsets(cluster, await self.partitions(cluster), LATEST)
+        return {place.partition: end for place, end in ends.items()}
+
+    async def partitions(self, cluster: Cluster) -> list[TopicPartition]:
+        """Return the partitions of the topic. Raises TopicMissing, Unreachable, NotAuthorized."""
+        await cluster.refresh([self.topic])
+        found = cluster.topics.get(self.topic)
+        if found is None:
+            raise TopicMissing(f"{self.topic} of {cluster.name} is not a legal topic name")
+        if found.error:
+            doing = f"metadata of topic {self.topic} of {cluster.name}"
+            raise cluster.error(found.error, doing, f"Read on topic {self.topic}")
+        return [TopicPartition(self.topic, number) for number in range(len(found.leaders))]
+
+    async def records(
+        self, cluster: Cluster, place: TopicPartition, start: int, end: int
+    ) -> AsyncIterator[Record]:
+        """Yield the committed records of the offsets [start, end). Skips invalid batches."""
+        span = PartitionRange(
+            cluster,
+            place,
+            start,
+            end,
+            committed=True,
+            on_damage=lambda error: self.note_invalid(place, span.position - 1, error),
+        )
+        async for batch, header in span.batches():
+            try:
+                records = read_message(batch) if header is None else read_batch(batch, header)
+            except CorruptData as error:
+                self.note_invalid(place, span.position - 1, error)
+                continue
+            for record in records:
+                if start <= record.offset < end:
+                    yield record
+
+    def note_invalid(self, place: TopicPartition, offset: int, error: Exception) -> None:
+        """Log the first invalid record."""
+        if not self._has_left_out:
+            self._has_left_out = True
+            _log.warning(
+                "invalid records skipped",
+                topic=place.topic,
+                partition=place.partition,
+                offset=offset,
+                reason=str(error) or type(error).__name__,
+            )
+
+
+async def partition_offsets(
+    cluster: Cluster, places: Collection[TopicPartition], when: int
+) -> Mapping[TopicPartition, int]:
+    """Return the offset of each partition at a time, as in `list_offsets`, among committed records.
+
+    Raises Unreachable, NotAuthorized, Refused.
+    """
+    answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
+    for place, answer in answers.items():
+        if answer.error:
+            doing = f"reading the offsets of {place} of {cluster.name}"
+            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
+    return {place: answer.offset for place, answer in answers.items()}
+
+
+async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
+    """Create a topic unless it exists. Raises Unreachable while the cluster creates it, NotAuthorized,
+    Refused."""
+    topic = wanted.name
+    await cluster.refresh([topic])
+    found = cluster.topics.get(topic)
+    if found is None or found.error in MISSING:
+        outcome, _ = await create_adjusted(cluster, wanted, -1)
+        if outcome.error and outcome.error != Code.TOPIC_ALREADY_EXISTS:
+            right = f"Create on topic {topic} or on the cluster"
+            raise cluster.error(outcome.error, f"creating topic {topic}", right, outcome.message)
+        raise Unreachable(f"topic {topic} of {cluster.name} is being created")
+    if found.error:
+        right = f"Describe on topic {topic}"
+        raise cluster.error(found.error, f"metadata of topic {topic} of {cluster.name}", right)

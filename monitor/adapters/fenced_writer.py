@@ -1,0 +1,105 @@
+"""Writer of a topic with a single writer.
+
+Acquiring the transactional id gives a higher producer epoch than that of the previous writer. A transaction
+marker with this epoch makes the broker reject all later batches of the previous writer, which may only have
+been frozen (`mirror.client.producer_identity.fence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_writer import write_patiently
+from mirror.client.producer_identity import fence, reacquire_identity, take_identity
+from mirror.errors import Fenced, Unreachable
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+
+_TRANSACTION_SECONDS: Final = 30.0
+_BATCH_BYTES: Final = 512 * 1024
+
+
+@dataclass(slots=True)
+class _ProducerState:
+    """Producer identity, and the sequence of its next record."""
+
+    stamp: ProducerStamp
+    sequence: int = 0
+
+
+class FencedWriter:
+    """Writer of one partition. Used on the thread of the event loop. `identity`: its transactional id."""
+
+    def __init__(self, place: TopicPartition, identity: str) -> None:
+        self._place = place
+        self._name = identity
+        self._former: ProducerStamp | None = None
+        """Latest identity; None before the first."""
+        self._producer: _ProducerState | None = None
+        """None if the fate of a batch is unknown."""
+        self._is_busy = False
+
+    async def take(self, cluster: Cluster) -> None:
+        """Fence the present writer. Done only once, because a second call could fence a successor. Raises
+        Unreachable, NotAuthorized, Refused."""
+        if self._former is not None:
+            return
+        try:
+            taken = await take_identity(cluster, self._name, _TRANSACTION_SECONDS)
+            self._former = await fence(cluster, self._name, taken, self._place, _TRANSACTION_SECONDS)
+        except Fenced as error:
+            raise Unreachable(f"{error.message}: concurrent initialization by another writer") from error
+        self._producer = _ProducerState(self._former)
+
+    def reclaim(self) -> None:
+        """Fence other writers again with the next write."""
+        self._former = self._producer = None
+
+    async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:
+        """Write the values by key, and wait until all replicas have them.
+
+        Raises Fenced if another writer has taken over, Unreachable, NotAuthorized, Refused. Then a part of
+        the values may be written.
+        """
+        if self._is_busy:
+            raise Unreachable(f"an earlier write to {self._place} has not ended yet")
+        self._is_busy = True
+        try:
+            await self._write(cluster, values)
+        finally:
+            self._is_busy = False
+
+    async def _write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:
+        await self.take(cluster)
+        assert self._former is not None
+        producer, self._producer = self._producer, None
+        if producer is None:
+            # With a new epoch, the broker rejects a batch of unknown fate that is still under way.
+            self._former = await reacquire_identity(cluster, self._name, _TRANSACTION_SECONDS, self._former)
+            producer = _ProducerState(self._former)
+        now_ms = cluster.loop.clock.now_ms()
+        for records in record_batches(values, now_ms):
+            batch = write_batch(records, Codec.LZ4)
+            stamp(memoryview(batch), BatchHeader(batch).attributes, producer.stamp, producer.sequence)
+            await write_patiently(cluster, self._place, batch)
+            producer.sequence = next_sequence(producer.sequence, len(records))
+        self._producer = producer
+
+
+def record_batches(values: Mapping[str, bytes | None], now_ms: int) -> Iterator[list[Record]]:
+    """Group values by key into records for batches of limited size; a larger value has its own batch."""
+    batch: list[Record] = []
+    size = 0
+    for key, value in values.items():
+        if batch and size + len(value or b"") > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(Record(0, now_ms, key.encode(), value))
+        size += len(key) + len(value or b"")
+    if batch:
+        yield batch
