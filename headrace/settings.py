@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -302,7 +301,7 @@ def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
     )
 
 
-def _sentence(problem: ErrorDetails) -> str:
+def _sentence(problem: Mapping[str, Any]) -> str:
     key = ".".join(str(part) for part in problem["loc"]) or "settings"
     if problem["type"] == "extra_forbidden":
         return f"unknown setting {key}"

@@ -1,18 +1,18 @@
-"""The OpenAPI document as JSON, as one HTML page without scripts, and as the reference page in Markdown."""
+"""The OpenAPI document as JSON, and as one HTML page without scripts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment
 
-from api.http.problems import EVERYWHERE, OF_CHANGES, LegibleJson
+from api.http.problems import LegibleJson
 
 router = APIRouter(prefix="/v1", include_in_schema=False)
 
@@ -31,38 +31,50 @@ POLICY: Final = (
     " frame-ancestors 'none'"
 )
 """Content security policy: allows only the page's own style."""
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{{ document.info.title }} REST</title>
-<style>{{ style }}</style></head><body>
-<h1>{{ document.info.title }} {{ document.info.version }}</h1>
-<p>OpenAPI document of <code>/v1</code>: <a href="/v1/openapi.json">/v1/openapi.json</a></p>
-{% for part in document.info.description.split("\n\n") %}<p>{{ part }}</p>
-{% endfor %}
-{% for tag in document.tags %}<h2>{{ tag.name }}</h2><p>{{ tag.description }}</p>
-{% for path, operations in document.paths.items() %}{% for method, one in operations.items() %}
-{% if tag.name in one.tags %}<details><summary><code>{{ method.upper() }} {{ path }}</code></summary>
-<p>{{ one.description }}</p>
-{% if one.parameters %}<table><tr><th>parameter</th><th>in</th><th>meaning</th></tr>
-{% for it in one.parameters %}<tr><td><code>{{ it.name }}</code></td><td>{{ it.in }}</td>
-<td>{{ it.description }}</td></tr>{% endfor %}</table>{% endif %}
-{% for media, body in one.get("requestBody", {}).get("content", {}).items() %}
-<p>Body, <code>{{ media }}</code>, for example</p><pre>{{ shown(body.example) }}</pre>{% endfor %}
-<table><tr><th>status</th><th>meaning</th></tr>
-{% for status, it in one.responses.items() %}<tr><td>{{ status }}</td><td>{{ it.description }}</td></tr>
-{% endfor %}</table></details>
-{% endif %}{% endfor %}{% endfor %}{% endfor %}
-</body></html>
-"""
 
 
 def page_of(document: Mapping[str, Any]) -> str:
     """Render the page as HTML. `document`: an OpenAPI document."""
-    template = Environment(autoescape=True).from_string(_PAGE)
-    return template.render(
-        document=document,
-        style=_STYLE,
-        shown=lambda value: json.dumps(value, indent=2, ensure_ascii=False),
-    )
+    return "\n".join(_page(document))
+
+
+def _page(document: Mapping[str, Any]) -> Iterator[str]:
+    info = document["info"]
+    yield f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(info["title"])} REST</title>
+<style>{_STYLE}</style></head><body>
+<h1>{escape(info["title"])} {escape(info["version"])}</h1>
+<p>OpenAPI document of <code>/v1</code>: <a href="/v1/openapi.json">/v1/openapi.json</a></p>"""
+    for part in info["description"].split("\n\n"):
+        yield f"<p>{escape(part)}</p>"
+    for tag in document["tags"]:
+        yield f"<h2>{escape(tag['name'])}</h2><p>{escape(tag['description'])}</p>"
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                if tag["name"] in operation["tags"]:
+                    yield from _section(f"{method.upper()} {path}", operation)
+    yield "</body></html>"
+
+
+def _section(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
+    yield f"<details><summary><code>{escape(title)}</code></summary><p>{escape(operation['description'])}</p>"
+    parameters = [(one["name"], one["in"], one["description"]) for one in operation.get("parameters", ())]
+    if parameters:
+        yield from _table(("parameter", "in", "meaning"), parameters)
+    for media, body in operation.get("requestBody", {}).get("content", {}).items():
+        example = json.dumps(body["example"], indent=2, ensure_ascii=False)
+        yield f"<p>Body, <code>{escape(media)}</code>, for example</p><pre>{escape(example)}</pre>"
+    answers = [(status, one["description"]) for status, one in operation["responses"].items()]
+    yield from _table(("status", "meaning"), answers)
+    yield "</details>"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"<table><tr>{''.join(f'<th>{name}</th>' for name in header)}</tr>"
+    for name, *texts in rows:
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        yield f"<tr><td><code>{escape(name)}</code></td>{cells}</tr>"
+    yield "</table>"
 
 
 @router.get("/openapi.json")
@@ -75,129 +87,3 @@ def document(request: Request) -> Response:
 def page(request: Request) -> Response:
     """Return the documentation as one self-contained HTML page."""
     return HTMLResponse(page_of(request.app.openapi()), headers={"Content-Security-Policy": POLICY})
-
-
-_SCHEMAS: Final = "#/components/schemas/"
-_JSON: Final = "application/json"
-_ANYWHERE: Final = dict(sorted({**EVERYWHERE, **OF_CHANGES}.items()))
-_INTRODUCTION: Final = """\
-# REST reference
-
-{description}
-The OpenAPI document is at `/v1/openapi.json`, the same as HTML at `/v1/docs`. This page is generated by
-`headrace-dev reference rest`.
-
-Any call can return one of these errors, with a [ProblemDocument](#problemdocument) as its body:
-"""
-
-
-def rest_reference(document: Mapping[str, Any]) -> str:
-    """Return the reference as Markdown: a section for each operation and each type."""
-    lines = [_INTRODUCTION.format(description=document["info"]["description"])]
-    lines += ["| status | meaning |", "|---|---|"]
-    lines += [f"| {status} | {_text(one['description'])} |" for status, one in _ANYWHERE.items()]
-    for tag in document["tags"]:
-        lines += ["", f"## {tag['name'].capitalize()}", "", tag["description"]]
-        for path, operations in document["paths"].items():
-            for method, operation in operations.items():
-                if tag["name"] in operation["tags"]:
-                    lines += ["", f"### `{method.upper()} {path}`", "", _text(operation["description"])]
-                    lines += [*_parameters(operation), *_body(operation), *_answers(operation)]
-    lines += ["", "## Types"]
-    for name, schema in sorted(document["components"]["schemas"].items()):
-        lines += ["", f"### {name}", "", _text(schema.get("description", "")), *_fields(schema)]
-    return "\n".join(lines) + "\n"
-
-
-def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
-    if operation.get("parameters"):
-        yield from ("", "| parameter | in | type | meaning |", "|---|---|---|---|")
-    for one in operation.get("parameters", ()):
-        where = f"{one['in']}, required" if one.get("required") else one["in"]
-        yield f"| `{one['name']}` | {where} | {_type(one['schema'])} | {_text(one['description'])} |"
-
-
-def _body(operation: Mapping[str, Any]) -> Iterator[str]:
-    for media, one in operation.get("requestBody", {}).get("content", {}).items():
-        kind = "" if media == _JSON else f" (`{media}`)"
-        yield from ("", f"Body{kind}: {_type(one['schema'])}, for example", "", *_block(one["example"]))
-
-
-def _answers(operation: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("", "| status | body | headers | meaning |", "|---|---|---|---|")
-    everywhere = {str(status) for status in _ANYWHERE}
-    for status, one in sorted(operation["responses"].items()):
-        media = one.get("content", {}).get(_JSON)
-        if media is None and status in everywhere:
-            continue
-        content = [_type(found["schema"]) for found in one.get("content", {}).values() if "schema" in found]
-        headers = ", ".join(f"`{name}`" for name in one["headers"] if name != "X-Request-ID")
-        yield f"| {status} | {' or '.join(content)} | {headers} | {_meaning(one['description'])} |"
-
-
-def _meaning(description: str) -> str:
-    return "" if description == "Successful Response" else _text(description)
-
-
-def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
-    if "enum" in schema:
-        yield from ("", f"One of {_type(schema)}.")
-    if not schema.get("properties"):
-        return
-    yield from ("", "| field | type | default | meaning |", "|---|---|---|---|")
-    for name, one in schema["properties"].items():
-        default = "required" if name in schema.get("required", ()) else _default(one)
-        yield f"| `{name}` | {_type(one)} | {default} | {_text(one.get('description', ''))} |"
-    yield from ("", *_block(schema["examples"][0]))
-
-
-def _default(schema: Mapping[str, Any]) -> str:
-    value = schema.get("default")
-    return "" if value in (None, "", {}, []) else f"`{json.dumps(value, ensure_ascii=False)}`"
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    """Describe a type; types of this document are links."""
-    if "$ref" in schema:
-        name = str(schema["$ref"]).removeprefix(_SCHEMAS)
-        return f"[{name}](#{name.lower()})"
-    if "enum" in schema or "const" in schema:
-        return ", ".join(f"`{value}`" for value in schema.get("enum") or [schema["const"]])
-    options = schema.get("anyOf") or schema.get("oneOf")
-    if options:
-        return " or ".join(_type(option) for option in options)
-    kind = str(schema.get("type", "anything"))
-    if kind == "array" and "items" in schema:
-        return f"list of {_type(schema['items'])}"
-    if isinstance(schema.get("additionalProperties"), dict):
-        return f"object of {_type(schema['additionalProperties'])}"
-    return " ".join([kind, *_bounds(schema)])
-
-
-def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
-    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    for key, sign in signs.items():
-        if key in schema:
-            yield f"{sign} {schema[key]:.10g}"
-
-
-def _block(value: Any) -> Iterator[str]:
-    """Yield a JSON block, with one line per member."""
-    yield "```json"
-    if isinstance(value, dict) and value:
-        members = [f"  {json.dumps(key)}: {_line(one)}" for key, one in value.items()]
-        yield "{\n" + ",\n".join(members) + "\n}"
-    elif isinstance(value, list) and value:
-        yield "[\n" + ",\n".join(f"  {_line(one)}" for one in value) + "\n]"
-    else:
-        yield _line(value)
-    yield "```"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _text(text: str) -> str:
-    """Return a text on one line, escaped for a table."""
-    return " ".join(text.split()).replace("|", "\\|")

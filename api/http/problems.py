@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 from starlette.responses import JSONResponse
 
 from api.access.origins import BodyNotJson
@@ -114,11 +113,16 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
-        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
+        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), _detail(one))
         for one in found[:_MOST_PROBLEMS]
         if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
     ]
-    return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)
+    return errors.InvalidRequest(f"{where or 'the body'}: {_detail(found[0])}", fields=fields)
+
+
+def _detail(problem: Mapping[str, Any]) -> str:
+    """Return the text of an error, without the prefix with which pydantic marks errors of our validators."""
+    return str(problem["msg"]).removeprefix("Value error, ")
 
 
 class LegibleJson(JSONResponse):
@@ -230,9 +234,7 @@ class RecordAnswer:
         return found
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return the JSON schema, in which all fields are required because they are always present."""
         found = handler(schema)
         whole = handler.resolve_ref_schema(found)

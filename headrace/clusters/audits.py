@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-import tenacity
-
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
+from headrace.console.patience import last_look
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.audit.verdicts import Finding, RecordCounts, Verdict, worst
@@ -114,13 +113,7 @@ def audit_datastream(
     """
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
-        asking = tenacity.Retrying(
-            stop=tenacity.stop_after_delay(_FIRST_CHECKPOINT_SECONDS),
-            wait=tenacity.wait_fixed(0.5),
-            retry=tenacity.retry_if_result(lambda copied: not copied),
-            retry_error_callback=lambda _last: False,
-        )
-        if not asking(lambda: bench.run(has_copied(bench, job))):
+        if not last_look(lambda: bench.run(has_copied(bench, job)), bool, _FIRST_CHECKPOINT_SECONDS):
             raise NotFound(
                 f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
                 advice=f"headrace lag {name} shows what its partitions are waiting for",

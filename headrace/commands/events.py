@@ -51,10 +51,9 @@ def events(
     after the last event; if events were dropped in the meantime, a gap is reported. With --follow --json each
     line is a JSON document.
     """
-    from tenacity import nap
-
     from headrace.console.event_stream import EVENTS
     from headrace.console.event_stream import follow as follow_events
+    from headrace.console.patience import pause
     from mirror.errors import InvalidRequest
 
     if follow and limit is not None:
@@ -67,7 +66,7 @@ def events(
     if follow:
         show = _print_json if as_json else _print_message
         try:
-            follow_events(client, since, datastream, show, note, nap.sleep)
+            follow_events(client, since, datastream, show, note, pause)
         except KeyboardInterrupt:
             return
     only = {"datastream": datastream} if datastream else {}

@@ -11,13 +11,10 @@ from headrace.commands.options import ConfigOption, JsonOption
 from mirror.wording import counted, first_few
 
 if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
     from mirror.jobs.translate_job import PositionMove, TranslateJob
 
 _MOST_ROWS: Final = 100
 _NAMES_SHOWN: Final = 5
-_SECONDS_BETWEEN_PLANS: Final = 0.5
 
 StateOption = Annotated[
     str,
@@ -98,21 +95,9 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
     """Return the plan once checkpoints have reached all positions, or the latest plan after `seconds`."""
-    from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+    from headrace.console.patience import last_look
 
-    def has_more_to_come(moves: list[PositionMove]) -> bool:
-        return any(move.behind for move in moves)
-
-    def last_plan(state: RetryCallState) -> list[PositionMove]:
-        return [] if state.outcome is None else list(state.outcome.result())
-
-    asking = Retrying(
-        stop=stop_after_delay(seconds),
-        wait=wait_fixed(_SECONDS_BETWEEN_PLANS),
-        retry=retry_if_result(has_more_to_come),
-        retry_error_callback=last_plan,
-    )
-    return asking(plan)
+    return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from mirror.errors import HeadraceError
 
 _FIRST_SECONDS: Final = 0.2
 _MOST_SECONDS: Final = 2.0
+_T = TypeVar("_T")
+
+
+def pause(seconds: float) -> None:
+    """Wait. A signal interrupts it."""
+    threading.Event().wait(seconds)
+
+
+def last_look(
+    look: Callable[[], _T],
+    is_over: Callable[[_T], bool],
+    timeout_seconds: float,
+    sleep: Callable[[float], None] | None = None,
+) -> _T:
+    """Poll `look` at increasing intervals until `is_over` or the timeout, and return its latest result."""
+    until, wait = time.monotonic() + timeout_seconds, _FIRST_SECONDS
+    while not is_over(found := look()) and time.monotonic() < until:
+        (sleep or pause)(wait)
+        wait = min(wait * 2, _MOST_SECONDS)
+    return found
 
 
 def unmet_at_deadline(
@@ -16,26 +38,13 @@ def unmet_at_deadline(
 ) -> str:
     """Poll `look` until it returns an empty string, and return that; on timeout, return its latest text.
     Retriable errors, such as an unreachable instance, are retried; other errors of `look` are raised."""
-    import tenacity
 
-    lacking = ""
-
-    def is_met() -> bool:
-        nonlocal lacking
+    def lacking() -> str:
         try:
-            lacking = look()
+            return look()
         except HeadraceError as error:
             if not error.retriable:
                 raise
-            lacking = str(error)
-        return not lacking
+            return str(error)
 
-    asking = tenacity.Retrying(
-        sleep=sleep or tenacity.nap.sleep,
-        stop=tenacity.stop_after_delay(timeout_seconds),
-        wait=tenacity.wait_exponential(multiplier=_FIRST_SECONDS, max=_MOST_SECONDS),
-        retry=tenacity.retry_if_result(lambda met: not met),
-        retry_error_callback=lambda _: False,
-    )
-    asking(is_met)
-    return lacking
+    return last_look(lacking, lambda text: not text, timeout_seconds, sleep)

@@ -30,7 +30,7 @@ def reference(
 def _text_of(page: Page, context: typer.Context) -> str:
     if page is Page.REST:
         from api.app import described_app
-        from api.http.openapi_pages import rest_reference
+        from headrace_dev.reference.of_rest import rest_reference
 
         return rest_reference(described_app().openapi())
     if page is Page.METRICS:

@@ -17,7 +17,6 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from api.brooklin.ignored_keys import refuse_ignored
 from api.brooklin.restli import key_contradictions
@@ -70,7 +69,7 @@ def _start_text(value: object) -> object:
     try:
         return str(read_start("the start", value))
     except InvalidRequest as error:
-        raise PydanticCustomError("start", "{problem}", {"problem": str(error)}) from error
+        raise ValueError(str(error)) from error
 
 
 StartText = Annotated[
@@ -252,7 +251,7 @@ class ChoicesBody(OptionFields):
         if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
-            raise PydanticCustomError("start", "start has only `at` and `positions`, each once")
+            raise ValueError("start has only `at` and `positions`, each once")
         rest = {key: one for key, one in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}

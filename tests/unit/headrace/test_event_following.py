@@ -63,7 +63,7 @@ def answers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
             raise KeyboardInterrupt
         return left.pop(0)()
 
-    monkeypatch.setattr("tenacity.nap.sleep", lambda _: None)
+    monkeypatch.setattr("headrace.console.patience.pause", lambda _: None)
     serve(httpx.MockTransport(answer))
     return left
 

@@ -23,7 +23,7 @@ def _a_task_with_too_much(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         with structlog.testing.capture_logs():
             site.tick()
 
-    monkeypatch.setattr("tenacity.nap.sleep", work)
+    monkeypatch.setattr("headrace.console.patience.pause", work)
     site.create()
     make_heavy(site)
 

@@ -33,7 +33,7 @@ def _time_passes_when_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None
         with structlog.testing.capture_logs():
             site.tick()
 
-    monkeypatch.setattr("tenacity.nap.sleep", work)
+    monkeypatch.setattr("headrace.console.patience.pause", work)
     site.create()
 
 
