@@ -88,7 +88,7 @@ docs-serve: docs ## serve the documentation locally
 
 lock: environment ## renew the locked requirements and the checksums of the server jars
 	@for set in run service all dev; do \
-	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="headrace_dev/pyproject.toml --extra all";; dev) extras="headrace_dev/pyproject.toml --extra all --group dev --group docs";; esac; \
+	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra oidc --extra pinot --extra zookeeper";; all) extras="headrace_dev/pyproject.toml --extra all";; dev) extras="headrace_dev/pyproject.toml --extra all --group dev --group docs";; esac; \
 	  $(BIN)/uv pip compile pyproject.toml $$extras --no-emit-package headrace --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/$$set.txt || exit 1; done
 	@$(BIN)/uv pip compile --group superset --universal --python-version 3.11 --generate-hashes \

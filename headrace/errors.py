@@ -48,6 +48,9 @@ EXTRAS: Final = {
     "numpy": "assigner",
     "scipy": "assigner",
     "pinotdb": "pinot",
+    "tenacity": "pinot",
+    "kazoo": "zookeeper",
+    "jwt": "oidc",
     "matplotlib": "plots",
 }
 """Extra of pyproject.toml that provides each module."""

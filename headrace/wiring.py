@@ -46,12 +46,11 @@ from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
-from headrace.settings import HeadraceSettings
+from headrace.settings import HeadraceSettings, StoreKind
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import MonitorActions
@@ -254,7 +253,10 @@ def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: He
     """Prepare the root as soon as the session exists."""
     ensure_root(session)
     _log.info("coordinating", store=store_sentence(settings))
-    if isinstance(session, ZooKeeper):
+    if settings.store is StoreKind.ZOOKEEPER:
+        from mirror.adapters.zookeeper import ZooKeeper
+
+        assert isinstance(session, ZooKeeper)
         report_open_nodes(session, settings.zookeeper, health)
 
 

