@@ -70,6 +70,7 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
         unplaced=_positions(whole, everywhere < 0),
         moves_left=int(((decided.problem.home >= 0) & (decided.task_of != outcome.task_of)).sum()),
         min_tasks_unmet=tasks < whole.limits.min_tasks,
+        cut_short=0,
         stage=outcome.stage,
         reasons=(),
         move_causes=_unranked(whole, causes),

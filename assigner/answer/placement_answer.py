@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from assigner.problem.loads import PartitionLoads, Rates
 from assigner.problem.problem import TaskOf
+from mirror.model.plan import PlanFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,13 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacementAnswer:
+class PlacementAnswer(PlanFigures):
     """A plan. Partitions are in the caller's order; rates are per second.
 
     `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new tasks get higher
     numbers. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and messages.
-    `required_tasks`: tasks required by capacity, regardless of limits. `offending`: partitions that alone
-    exceed the usable capacity; `overloaded`: tasks above the usable capacity; `estimated` and `defaulted`:
-    partitions whose load is their topic's or the default. `moves_left`: number of moves that exceed the
-    budget. `stage`: stage that found the placement. `cut_short`: number of searches ended by the wall-clock
-    limit, after which equal input may give another result.
+    `offending`: partitions that alone exceed the usable capacity; `overloaded`: tasks above the usable
+    capacity; `estimated` and `defaulted`: partitions whose load is their topic's or the default.
     """
 
     demand: PartitionLoads
@@ -39,23 +37,14 @@ class PlacementAnswer:
     alive: npt.NDArray[np.bool_]
     loads: Rates
     loads_before: Rates
-    required_tasks: int
-    task_lower_bound: int
-    max_load: float
-    max_load_lower_bound: float
     moved_bytes_per_second: float
-    moved_lower_bound: float
     offending: tuple[int, ...]
     overloaded: tuple[int, ...]
     estimated: tuple[int, ...]
     defaulted: tuple[int, ...]
     unplaced: tuple[int, ...]
-    moves_left: int
     min_tasks_unmet: bool
-    stage: str
-    reasons: tuple[str, ...]
     move_causes: npt.NDArray[np.int8]
-    cut_short: int = 0
 
     @property
     def tasks(self) -> int:

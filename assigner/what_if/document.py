@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
@@ -89,18 +89,20 @@ class _Host(_Part):
     weight: float = 1.0
 
 
-class _Policy(_Part):
-    tolerance: float | None = None
-    least_gain: float | None = None
-    scale_in_headroom: float | None = None
-    overload_band: float | None = None
-    settling: int | None = None
-    move_slack: float | None = None
-    move_budget: float | None = None
-    full_move_cost: float | None = None
-    exact_cells: int | None = None
-    effort: float | None = None
-    seed: int | None = None
+_CHOSEN_ELSEWHERE: Final = frozenset({"mode", "rebalance", "keep_reason"})
+"""Fields of the policy that the document has in other places or not at all."""
+if TYPE_CHECKING:
+    _Policy = _Part
+else:
+    _Policy = create_model(
+        "_Policy",
+        __base__=_Part,
+        **{
+            name: (kind | None, None)
+            for name, kind in get_type_hints(Policy).items()
+            if name not in _CHOSEN_ELSEWHERE
+        },
+    )
 
 
 class Document(_Part):

@@ -75,7 +75,16 @@ class Fleet:
         """Return the part of a leader's state that the advice reads."""
         now_ms = self.clock.now_ms()
         assessment = Assessment(
-            now_ms, now_ms, _TASKS, _TASKS, _TASKS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", (), (), ()
+            *(now_ms, now_ms, _TASKS, 0, 0, 0, 0, 0, 0, 0, (), ()),
+            required_tasks=_TASKS,
+            task_lower_bound=_TASKS,
+            max_load=0,
+            max_load_lower_bound=0,
+            moved_lower_bound=0,
+            moves_left=0,
+            cut_short=0,
+            stage="",
+            reasons=(),
         )
         plan = Plan(Epoch(1), tuple(self._tasks()), now_ms, "")
         found = SimpleNamespace(

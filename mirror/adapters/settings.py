@@ -12,13 +12,11 @@ from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
 
 
-class KafkaSecurity(Settings):
-    """Security settings of a Kafka cluster."""
+class TlsFiles(Settings):
+    """Files for TLS connections."""
 
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """Security protocol of the listener in `bootstrap_servers`."""
     ca_file: str = ""
-    """PEM file with the certificate authorities of the brokers; empty: the system's certificate
+    """PEM file with the certificate authorities of the servers; empty: the system's certificate
     authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
@@ -26,6 +24,13 @@ class KafkaSecurity(Settings):
     """PEM file of the key of `certificate_file`."""
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
+
+
+class KafkaSecurity(TlsFiles):
+    """Security settings of a Kafka cluster."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Security protocol of the listener in `bootstrap_servers`."""
     mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] = ""
     """SASL mechanism; GSSAPI (Kerberos) requires the package gssapi."""
     username: str = ""
@@ -116,20 +121,11 @@ class KafkaCluster(Settings):
     groups."""
 
 
-class ZooKeeperSecurity(Settings):
+class ZooKeeperSecurity(TlsFiles):
     """Security settings of ZooKeeper."""
 
     tls: bool = False
     """Connect with TLS to ZooKeeper's secure client port."""
-    ca_file: str = ""
-    """PEM file with the certificate authorities of the servers; empty: the system's certificate
-    authorities."""
-    certificate_file: str = ""
-    """PEM file of the client certificate, for mutual TLS."""
-    key_file: str = ""
-    """PEM file of the key of `certificate_file`."""
-    key_password: SecretStr = SecretStr("")
-    """Password of `key_file`."""
     verify: bool = True
     """Verify certificates and host names of the servers. If disabled, any server can impersonate
     ZooKeeper."""

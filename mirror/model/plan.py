@@ -202,6 +202,27 @@ class PlanningRequest:
     strategy: str | None = None
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanFigures:
+    """Figures of a plan. Rates are in bytes per second.
+
+    `required_tasks`: number of tasks that capacity requires, regardless of limits. No feasible plan has fewer
+    tasks, a lower load of the fullest task, or fewer moved bytes than the lower bounds. `moves_left`: moves
+    that exceed the budget of one plan. `cut_short`: searches that reached a time limit, so the same request
+    may produce a different plan. `stage`: stage that found the plan.
+    """
+
+    required_tasks: int
+    task_lower_bound: int
+    max_load: float
+    max_load_lower_bound: float
+    moved_lower_bound: float
+    moves_left: int
+    cut_short: int
+    stage: str
+    reasons: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class GroupPlan:
     """A planner's response: partitions by task, and the reasons.

@@ -23,7 +23,7 @@ from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
-from mirror.model.plan import GroupPlan
+from mirror.model.plan import GroupPlan, PlanFigures
 from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 from mirror.ports import Clock, NodeStore
 
@@ -35,8 +35,8 @@ _WRITTEN_EVERY_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
-class Assessment:
-    """Result of one planning. Fields share the names of `ports.GroupPlan`; rates are in bytes per second.
+class Assessment(PlanFigures):
+    """Result of one planning.
 
     `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
     used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
@@ -48,24 +48,15 @@ class Assessment:
     planned_ms: int
     loads_measured_at_ms: int | None
     tasks: int
-    required_tasks: int
-    task_lower_bound: int
-    max_load: float
-    max_load_lower_bound: float
     moved: float
-    moved_lower_bound: float
     offending: int
     unplaced: int
     overloaded: int
     estimated: int
     unknown: int
     lower_bounds: int
-    moves_left: int
-    cut_short: int
-    stage: str
     offending_partitions: tuple[str, ...]
     unplaced_partitions: tuple[str, ...]
-    reasons: tuple[str, ...]
     capacity: CapacityInUse | None = None
 
 
