@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from api.http.problems import StrictModel, invalid_body
 from api.resources.datastreams.datastream_models import (
@@ -63,7 +63,26 @@ class RestartBody(StrictModel):
     """Requester, recorded in the event."""
 
 
-class UpdateBody(ChoicesBody):
+_OWN: Final = frozenset({"name", "source", "destination", "start"})
+"""Fields that an update and the response to a GET request have in different forms."""
+
+
+def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
+    """Add the other fields of a response, with any value."""
+    fields: dict[str, Any] = {
+        name: (Any, None)
+        for name in DatastreamAnswer.model_fields
+        if name not in _OWN and name not in model.model_fields
+    }
+    return create_model(model.__name__, __base__=model, __module__=model.__module__, **fields)
+
+
+@_with_state
+class _ReturnedBody(ChoicesBody):
+    """Options, and the state of a response."""
+
+
+class UpdateBody(_ReturnedBody):
     """New definition of a datastream. Fields that cannot change may be omitted. The response to a GET request
     can be sent back: its status and pauses must equal the stored values; its problem and planning are
     ignored."""
@@ -72,11 +91,6 @@ class UpdateBody(ChoicesBody):
     source: ChangedSourceBody
     destination: ChangedDestinationBody | None = None
     start: StartText | None = None
-    status: Any = None
-    problem: Any = None
-    pauses: Any = None
-    halt: Any = None
-    planning: Any = None
 
     def to_datastream(
         self,

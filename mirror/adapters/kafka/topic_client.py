@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -29,6 +29,12 @@ _LONGEST_SECONDS: Final = 300.0
 MISSING: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
+@cache
+def _shared_loop() -> LoopThread:
+    """Return the loop of all clients of this process; records are decoded on its thread."""
+    return LoopThread("topics")
+
+
 class TopicClient:
     """Client of one topic. It connects with the first call, and disconnects after a minute without calls.
 
@@ -39,7 +45,7 @@ class TopicClient:
         self, cluster: KafkaCluster, topic: str, client_id: str, request_seconds: float = REQUEST_SECONDS
     ) -> None:
         self.topic = topic
-        self._loop = LoopThread(client_id)
+        self._loop = _shared_loop()
         self._session = ClusterSession(
             cluster.bootstrap_servers,
             client_id,
