@@ -8,7 +8,7 @@ import httpx
 import pytest
 import structlog
 
-from headrace.console.patience import unmet_at_deadline
+from headrace.console.patience import last_look, unmet_at_deadline
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Write
@@ -159,3 +159,11 @@ def test_apply_waits_until_what_it_deletes_is_gone(site: Site, headrace: Headrac
 
 def test_asking_again_ends_with_what_is_lacking() -> None:
     assert unmet_at_deadline(lambda: "patience", 0) == "patience"
+
+
+def test_polling_ends_with_the_first_result_that_is_over() -> None:
+    results, pauses = iter([1, 2, 3, 4]), list[float]()
+    assert last_look(lambda: next(results), lambda found: found == 3, 60.0, pauses.append) == 3
+    assert pauses == sorted(pauses)
+    assert len(pauses) == 2
+    assert last_look(lambda: 7, lambda _: False, 0.0, pauses.append) == 7
