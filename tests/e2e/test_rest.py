@@ -394,7 +394,10 @@ def _restore_and_forget(asked: CheckedClient, session: KafkaSession) -> None:
     """Restore one lost definition and delete another, as if the store had lost both."""
     paths = {name: f"/v1/lost-datastreams/{name}" for name in ("restored", "forgotten")}
     LostStore(session).publish([a_datastream(name, status=DatastreamStatus.PAUSED) for name in paths])
-    assert [one["name"] for one in asked.ask("GET", "/v1/lost-datastreams").json()] == sorted(paths)
+    wait_until(
+        lambda: [one["name"] for one in asked.ask("GET", "/v1/lost-datastreams").json()] == sorted(paths),
+        "the instance has read both from the store",
+    )
     tag = {"If-Match": asked.ask("GET", paths["restored"]).headers["ETag"]}
     restored = asked.ask("POST", f"{paths['restored']}/restore", headers=tag).json()
     assert restored["status"] == "PAUSED"
