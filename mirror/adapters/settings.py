@@ -12,7 +12,7 @@ from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
 
 
-class TlsFiles(Settings):
+class TlsSettings(Settings):
     """Files for TLS connections."""
 
     ca_file: str = ""
@@ -26,7 +26,7 @@ class TlsFiles(Settings):
     """Password of `key_file`."""
 
 
-class KafkaSecurity(TlsFiles):
+class KafkaSecurity(TlsSettings):
     """Security settings of a Kafka cluster."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -121,7 +121,7 @@ class KafkaCluster(Settings):
     groups."""
 
 
-class ZooKeeperSecurity(TlsFiles):
+class ZooKeeperSecurity(TlsSettings):
     """Security settings of ZooKeeper."""
 
     tls: bool = False
