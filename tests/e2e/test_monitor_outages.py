@@ -60,7 +60,7 @@ def is_over(instance: RunningInstance, name: str) -> bool:
 def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
     new_instance: NewInstance, new_kafka: NewKafka, kafka_pair: KafkaPair
 ) -> None:
-    """Measurements and incidents are on a third cluster, which is healthy."""
+    """Measurements, incidents and the coordination store are on a third cluster, which is healthy."""
     name = fresh_name("outage")
     with ThreadPoolExecutor() as pool:
         source, destination = pool.map(new_kafka, ("source", "destination"))
@@ -71,6 +71,7 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
             clusters__source__bootstrap_servers=source.address,
             clusters__destination__bootstrap_servers=destination.address,
             clusters__third__bootstrap_servers=kafka_pair.destination.address,
+            coordination__cluster="third",
             mirror__metrics_cluster="third",
             **alert_settings(hook),
         )
