@@ -272,6 +272,8 @@ class Connection:
     def _on_ready(self, events: int) -> None:
         try:
             if events & WRITE:
+                now = self._loop.now()
+                self._put_off(lambda since: max(since, now))  # a slow line: the broker takes what is sent
                 self._write()
                 if not self._unsent:
                     self._watch()

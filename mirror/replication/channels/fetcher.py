@@ -20,6 +20,7 @@ from mirror.client.request import Request
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
@@ -179,10 +180,12 @@ class FetchChannel:
         own = self._connection.unanswered_since if self._connection is not None else inf
         return own if self._ahead is None else min(own, self._ahead.connections.unanswered_since())
 
+    def window_limit(self) -> WindowLimit | None:
+        return None if self._ahead is None else self._ahead.connections.window_limit()
+
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
-        connection = self._connection
-        seconds = connection.throttling.take(now) if connection is not None else 0.0
+        seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         if self._ahead is not None:
             seconds = max(seconds, self._ahead.connections.take_throttled(now))
         return seconds, tuple(self._lanes.values()) if seconds else ()

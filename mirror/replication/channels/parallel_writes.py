@@ -24,6 +24,7 @@ from mirror.lane.batch_merge import BatchMerger, move, next_size
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.replication.channels.produce_rules import ProduceListener
@@ -107,6 +108,8 @@ class ParallelWrites:
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
         """Largest window that the broker has offered."""
+        self._reported: dict[Connection, SendWindow] = {}
+        """Measurements for `window_limit`, which last from one report to the next."""
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
@@ -126,6 +129,30 @@ class ParallelWrites:
                 connection.round_trip() * 1000,
                 self._most,
             )
+
+    def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
+        """Return the window of the broker if it limited the connections of the lane since the last call:
+        those of its requests, or its `first`."""
+        order = self._orders.get(lane)
+        used = {write.via.connection for write in order.requests} if order is not None else set()
+        found = [self._measured(connection) for connection in used or {first}]
+        if 2 * sum(found) <= len(found):
+            return None
+        trip_ms = round(first.round_trip() * 1000, 1)
+        count = sum(bool(via.writes) for via in self._open.values())
+        return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
+
+    def _measured(self, connection: Connection) -> bool:
+        """Return whether the window limited the connection, most recently."""
+        window = self._reported.get(connection)
+        if window is None:
+            self._reported = {known: one for known, one in self._reported.items() if known.is_open}
+            window = self._reported[connection] = SendWindow()
+        if connection.is_open:
+            limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
+            self._window_bytes = max(self._window_bytes, limits.window_bytes)
+            window.note(limits, self._cluster.loop.now(), connection.round_trip())
+        return window.is_limit
 
     def take(self, lane: Lane) -> bool:
         """Send the lane's next batches if its first connection would delay them; return whether it would.
