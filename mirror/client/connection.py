@@ -330,6 +330,9 @@ class Connection:
                 return
             if received < len(window):
                 break
+        else:
+            if self.transport.has_received:
+                self._loop.call_soon(partial(self._on_ready, READ))
         self._expect()
 
     def _expect(self) -> None:
