@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import inf
@@ -36,6 +37,9 @@ _log = logging.getLogger(__name__)
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
 """Size up to which batches are merged: larger ones would take the memory of several connections."""
+_WINDOWS_MERGED: Final = 1.25
+"""Windows for each connection of a partition up to which batches are merged: a partition writes at most one
+batch in each round trip and the time of the broker, and larger ones would only take memory."""
 _MOST_CONNECTIONS: Final = 12
 """For one partition. It writes at most one batch in each round trip; more connections would not be faster."""
 _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
@@ -99,7 +103,8 @@ class ParallelWrites:
         self._broker = broker
         self._most = most
         self._budget = budget
-        self._merger = BatchMerger(min(_MOST_BYTES, budget.limit // 8), _MOST_IN_FLIGHT, budget)
+        self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
+        self._merger = BatchMerger(self._most_bytes, _MOST_IN_FLIGHT, budget)
         self._listener = listener
         self._orders: dict[Lane, WriteOrder[_Write]] = {}
         """Unanswered requests by lane. A lane is removed when it has none and little waits."""
@@ -214,6 +219,8 @@ class ParallelWrites:
         self._is_pumping = False
         self._drop_closed()
         share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
+        enough = max(round(_WINDOWS_MERGED * share), 2) * self._window_bytes
+        self._merger = replace(self._merger, most_bytes=min(enough, self._most_bytes))
         is_suspended = self._cluster.loop.now() < self._suspended_until
         active = [] if is_suspended else list(self._orders.items())
         while active and not self._is_closed:
