@@ -23,6 +23,7 @@ from mirror.tls import certificate_file_of, validity_text
 _RECORD_BYTES: Final = 16 * 1024
 _RECORD_OVERHEAD: Final = 64
 """Bytes that encryption adds to a record, or a few more."""
+_LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
 _MOST_SENT: Final = 112 * 1024
@@ -115,8 +116,11 @@ class TlsTransport(Transport):
         return bool(self._received.pending or self._tls.pending())
 
     def expect(self, size: int) -> None:
-        """Wake the loop only when `size` more bytes may have arrived. Raises OSError."""
-        super().expect(max(size - self._received.pending, 1))
+        """Wake the loop only when `size` more bytes may have arrived. Raises OSError.
+
+        OpenSSL may have received a part of a record, which counts.
+        """
+        super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Encrypt and send a part of one buffer, or of several small ones together.

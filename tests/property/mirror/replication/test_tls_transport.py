@@ -139,3 +139,20 @@ def test_an_altered_byte_is_an_error() -> None:
         pair.sockets[0].send(altered)
         with pytest.raises(ssl.SSLError):
             received(pair.server, 1_000)
+
+
+@pytest.mark.parametrize("size", [5_000, 40_000, 100_000])
+def test_the_loop_wakes_for_the_rest_of_a_record(size: int) -> None:
+    """OpenSSL has the first part of the record: the rest of the response is longer than what will arrive."""
+    with ends() as pair:
+        pair.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)
+        assert pair.client.send([b"x" * size])
+        encrypted = pair.sockets[1].recv(200_000)
+        arrived = 0
+        for start, end in ((0, 4_000), (4_000, len(encrypted) - 100), (len(encrypted) - 100, len(encrypted))):
+            pair.sockets[0].send(encrypted[start:end])
+            least = pair.sockets[1].getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+            assert least <= end - start, "nothing would wake the loop"
+            arrived += len(received(pair.server, size) or b"")
+            pair.server.expect(size - arrived)
+        assert arrived == size
