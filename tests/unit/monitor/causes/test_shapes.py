@@ -194,10 +194,9 @@ def test_answers_that_a_quota_puts_off_are_not_overdue(mirrored: Mirrored) -> No
 
 @pytest.fixture
 def distant() -> Iterator[Mirrored]:
-    """A destination at a round trip of 100 ms, each of whose connections carries 500 KB a second."""
+    """A destination at a round trip of 100 ms, each of whose connections carries 40 KB a second."""
     fakes = MirroredFakes(1, options={"write_connections": 3, "read_connections": 0})
-    fakes.network.round_trip, fakes.network.window_bytes = 0.1, 50_000
-    fakes.network.room = 10_000_000
+    fakes.network.round_trip, fakes.network.window_bytes = 0.1, 4_000
     fakes.network.later, fakes.target.pace = fakes.target.later, lambda: (0.05, 0.05)
     yield Mirrored(fakes)
     fakes.close()
@@ -205,17 +204,17 @@ def distant() -> Iterator[Mirrored]:
 
 def test_a_window_that_carries_less_than_is_written_is_the_cause(distant: Mirrored) -> None:
     distant.run(5)
-    distant.run(10, size=400_000)
+    distant.run(10, size=20_000)
     found = distant.diagnosed()
     assert (found.cause, found.placement_can_help) == (Cause.NETWORK, False), found
     figures = ("limited_at", "window_bytes", "round_trip_ms", "connections", "allowed_connections")
     at, *numbers = (found.evidence[name] for name in figures)
-    assert ("destination" in str(at), numbers) == (True, [50_000, 100.0, 3, 3])
+    assert ("destination" in str(at), numbers) == (True, [4_000, 100.0, 3, 3])
     assert "socket.receive.buffer.bytes" in found.sentence
     assert "write_connections" in found.sentence
 
 
-@pytest.mark.parametrize("size", [200, 25_000], ids=["few records", "half of what a connection carries"])
+@pytest.mark.parametrize("size", [200, 2_000], ids=["few records", "half of what a connection carries"])
 def test_a_slow_broker_far_away_is_the_cause_and_not_the_network(distant: Mirrored, size: int) -> None:
     distant.fakes.target.faults.plant(PRODUCE, Delay(0.8), times=None)
     distant.run(30, size=size)
@@ -225,15 +224,15 @@ def test_a_slow_broker_far_away_is_the_cause_and_not_the_network(distant: Mirror
 
 def test_a_broker_far_away_that_throttles_is_the_cause_and_not_the_network(distant: Mirrored) -> None:
     distant.fakes.target.faults.plant(PRODUCE, Throttle(2_000), times=None)
-    distant.run(20, size=250_000)
+    distant.run(20, size=20_000)
     found = distant.diagnosed()
     assert found.cause is Cause.BROKER_QUOTA, found
 
 
 def test_a_broker_far_away_that_freezes_is_the_cause_and_not_the_network(distant: Mirrored) -> None:
-    distant.run(10, size=250_000)
+    distant.run(10, size=20_000)
     distant.fakes.target.faults.plant(PRODUCE, Delay(3_600), times=None)
-    distant.run(25, size=250_000)
+    distant.run(25, size=20_000)
     found = distant.diagnosed()
     assert found.cause is Cause.DESTINATION_AWAY, found
 
