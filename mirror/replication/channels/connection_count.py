@@ -25,8 +25,8 @@ _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
 """Time before a larger number is tried again."""
 _EACH_KEPT: Final = 0.6
-"""Share of the rate of a connection that must remain when there are more of them for a window to be the cause
-of that rate. A limit that all connections share would leave a quarter."""
+"""Minimum rate of a connection, relative to its rate with fewer connections, if a window limits it. A limit
+shared by all connections reduces the rate to a quarter."""
 _VALID_SECONDS: Final = 10.0
 """Time after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
@@ -99,8 +99,11 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def bytes_each(self, now: float) -> float:
-        """Return the bytes per second of a connection if only its window limits the rate: as many connections
-        as are allowed are open, and each is about as fast as with fewer of them. Else return 0."""
+        """Return the rate of a connection in bytes per second if its window limits it, otherwise 0.
+
+        The window is the limit if the maximum number of connections is open and each is about as fast as with
+        fewer connections.
+        """
         is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
 

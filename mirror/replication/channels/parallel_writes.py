@@ -39,7 +39,8 @@ _MOST_BYTES: Final = 1024 * 1024
 """Size up to which batches are merged: larger ones would take the memory of several connections."""
 _WINDOWS_MERGED: Final = 1.25
 """Windows for each connection of a partition up to which batches are merged: a partition writes at most one
-batch in each round trip and the time of the broker, and larger ones would only take memory."""
+batch in each round trip and the time of the broker. Larger ones take memory, and their connections wait
+longer for each other."""
 _MOST_CONNECTIONS: Final = 12
 """For one partition. It writes at most one batch in each round trip; more connections would not be faster."""
 _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
@@ -136,8 +137,10 @@ class ParallelWrites:
             )
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
-        """Return the window of the broker if it limited the connections of the lane since the last call:
-        those of its requests, or its `first`."""
+        """Return the broker's window if it has limited the lane's connections since the last call.
+
+        `first`: the lane's own connection, used by lanes without parallel requests.
+        """
         order = self._orders.get(lane)
         used = {write.via.connection for write in order.requests} if order is not None else set()
         found = [self._measured(connection) for connection in used or {first}]
