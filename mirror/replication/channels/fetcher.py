@@ -57,8 +57,7 @@ class FetchChannel:
         self._version = -1
         self._session = FetchSession(incremental=True)
         self._max_bytes = rules.max_bytes
-        self._is_asking = self._is_waiting = False
-        self._is_opening = self._is_closed = False
+        self._is_asking = self._is_waiting = self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._unanswered_since: float | None = None
         """Time since which the channel has waited for a fetch result; None after it has received one."""
@@ -203,13 +202,14 @@ class FetchChannel:
         wait = max(self._not_before, connection.throttled_until) - loop.now()
         if wait > 0:
             self._is_waiting = True
-            loop.call_later(wait, self._pump_again)
+
+            def pump_again() -> None:
+                self._is_waiting = False
+                self.pump()
+
+            loop.call_later(wait, pump_again)
             return
         self._ask(connection)
-
-    def _pump_again(self) -> None:
-        self._is_waiting = False
-        self.pump()
 
     def _ask(self, connection: Connection) -> None:
         self._is_asking = True

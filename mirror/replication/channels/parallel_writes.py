@@ -30,6 +30,7 @@ from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.replication.channels.produce_rules import ProduceListener
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+from mirror.replication.channels.window_reports import WindowReports
 from mirror.replication.channels.write_order import WriteOrder
 
 _log = logging.getLogger(__name__)
@@ -114,8 +115,7 @@ class ParallelWrites:
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
         """Largest window that the broker has offered."""
-        self._reported: dict[Connection, SendWindow] = {}
-        """Measurements for `window_limit`, which last from one report to the next."""
+        self._reported = WindowReports()
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
@@ -143,24 +143,13 @@ class ParallelWrites:
         """
         order = self._orders.get(lane)
         used = {write.via.connection for write in order.requests} if order is not None else set()
-        found = [self._measured(connection) for connection in used or {first}]
+        now = self._cluster.loop.now()
+        found = [self._reported.is_limit(connection, now) for connection in used or {first}]
         if 2 * sum(found) <= len(found):
             return None
         trip_ms = round(first.round_trip() * 1000, 1)
         count = sum(bool(via.writes) for via in self._open.values())
         return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
-
-    def _measured(self, connection: Connection) -> bool:
-        """Return whether the window limited the connection, most recently."""
-        window = self._reported.get(connection)
-        if window is None:
-            self._reported = {known: one for known, one in self._reported.items() if known.is_open}
-            window = self._reported[connection] = SendWindow()
-        if connection.is_open:
-            limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
-            self._window_bytes = max(self._window_bytes, limits.window_bytes)
-            window.note(limits, self._cluster.loop.now(), connection.round_trip())
-        return window.is_limit
 
     def take(self, lane: Lane) -> bool:
         """Send the lane's next batches if its first connection would delay them; return whether it would.
@@ -220,7 +209,7 @@ class ParallelWrites:
     def _pump(self) -> None:
         """Begin as many batches as are allowed now, one for each lane in turn."""
         self._is_pumping = False
-        self._drop_closed()
+        self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
         share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
         enough = max(round(_WINDOWS_MERGED * share), 2) * self._window_bytes
         self._merger = replace(self._merger, most_bytes=min(enough, self._most_bytes))
@@ -393,7 +382,7 @@ class ParallelWrites:
             connection = await self._cluster.connection(self._broker, f"{_ROLE} {number}")
         except HeadraceError as error:
             _log.debug("%s: no further connection: %s", self._cluster.name, error)
-            self._drop_closed()
+            self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
             if not self._open:
                 retry_at = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
                 self._suspended_until = max(self._suspended_until, retry_at)
@@ -419,9 +408,6 @@ class ParallelWrites:
                 self._close_unused_later(via)
 
         self._cluster.loop.call_later(_UNUSED_SECONDS, check)
-
-    def _drop_closed(self) -> None:
-        self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
 
 
 class DistantBrokers:
