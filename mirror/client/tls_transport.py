@@ -26,8 +26,8 @@ _RECORD_OVERHEAD: Final = 64
 _LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
-_MOST_SENT: Final = 112 * 1024
-"""Maximum number of bytes encrypted at a time. For 128 KB and more, malloc requests new pages each time."""
+_MOST_SENT: Final = 64 * 1024
+"""Maximum number of bytes encrypted at a time, which should stay in the cache of the processor."""
 
 
 class _Scratch(threading.local):
