@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror.client.connection import Connection
+from mirror.client.event_loop import Loop
+from mirror.client.request import Request
 from mirror.client.tls_transport import TlsTransport
+from mirror.lane.memory import BufferPool, ByteBudget
 from mirror.tls import client_context
 from tests.examples import examples
+from tests.fakes.clock import ManualClock
 
 FILES: Final = Path(__file__).parents[3] / "data/tls"
 SIZES: Final = st.one_of(st.integers(1, 300), st.integers(16_000, 17_000), st.integers(100_000, 400_000))
@@ -141,7 +146,7 @@ def test_an_altered_byte_is_an_error() -> None:
             received(pair.server, 1_000)
 
 
-@pytest.mark.parametrize("size", [5_000, 40_000, 100_000])
+@pytest.mark.parametrize("size", [5_000, 40_000, 60_000])
 def test_the_loop_wakes_for_the_rest_of_a_record(size: int) -> None:
     """OpenSSL has the first part of the record: the rest of the response is longer than what will arrive."""
     with ends() as pair:
@@ -156,3 +161,32 @@ def test_the_loop_wakes_for_the_rest_of_a_record(size: int) -> None:
             arrived += len(received(pair.server, size) or b"")
             pair.server.expect(size - arrived)
         assert arrived == size
+
+
+def test_a_response_that_was_received_with_others_is_read_although_the_socket_is_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop does not wake for bytes that are no longer in the socket."""
+    monkeypatch.setattr("mirror.client.connection._MOST_READS", 1)
+    sizes = [40_000, 25_600, 100]
+    answered: list[int] = []
+    with ends() as pair, closing(Loop(ManualClock())) as loop:
+        pair.sockets[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)
+        pool = BufferPool(2**17, ByteBudget(2**20))
+        connection = Connection(loop, pair.client, pool, "broker", "test")
+        for number, size in enumerate(sizes, 1):
+            connection.send(
+                Request(
+                    *(1, 0, False, False, [b"body"], 4, 30.0),
+                    lambda frame, _: answered.append(len(frame)),
+                    lambda error: pytest.fail(str(error)),
+                )
+            )
+            frame = number.to_bytes(4, "big") + bytes(size)
+            sent = 0
+            while sent < len(frame) + 4:
+                sent += pair.server.send([(len(frame).to_bytes(4, "big") + frame)[sent:]])
+        for _ in range(8):
+            loop.run_once(0.0)
+        connection.close()
+    assert answered == sizes
