@@ -67,6 +67,8 @@ class PairBook:
         self._path = f"{znodes.DR}/{quote(fresh.name, safe='')}"
         self._writer = uuid4().hex
         self._node_version: int | None = None
+        self.silent: set[str] = set()
+        """Clusters that have not responded. A save that may fail there is not tried again."""
 
     def read(self) -> PairState:
         """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""
@@ -78,6 +80,7 @@ class PairBook:
             try:
                 state = self._bench.run(copy.read())
             except HeadraceError as error:
+                self.silent.add(name)
                 self._note(f"cannot read the state of {self._fresh.name} at {name}: {error}")
             else:
                 found += [] if state is None else [state]
@@ -96,11 +99,14 @@ class PairBook:
                     advice=f"see headrace dr status {new.name}",
                 ) from error
         for name, copy in self._copies.items():
+            if name in self.silent and not everywhere:
+                continue
             try:
                 self._bench.run(copy.write(new))
             except HeadraceError as error:
                 if everywhere:
                     raise
+                self.silent.add(name)
                 self._note(f"cannot store the state of {new.name} at {name}: {error}")
         return new
 

@@ -93,7 +93,9 @@ class PairCheck:
     def _operation(self) -> Iterator[CheckItem]:
         present = self._state.operation
         if present is not None:
-            yield CheckItem("operation", FAIL, f"a switch-over to {present.target} is at {present.step}")
+            yield CheckItem("operation", FAIL, f"a {present.kind} to {present.target} is at {present.step}")
+        if self._state.fork is not None:
+            yield CheckItem("operation", FAIL, f"it has failed over to {self._state.active}: run a failback")
 
     def _datastreams(self) -> Iterator[CheckItem]:
         if self._problem is not None:
@@ -121,7 +123,9 @@ class PairCheck:
     def _counts(self, cluster: str) -> dict[str, int]:
         """Return the numbers of partitions of the pair's topics, as of the first call."""
         if cluster not in self._known:
-            self._known[cluster] = self._session.bench.run(self._session.acts.topics(self._plan, cluster))
+            self._known[cluster] = self._session.bench.run(
+                self._session.acts.topics(self._plan.definitions, cluster)
+            )
         return self._known[cluster]
 
     def _topic_settings(self) -> Iterator[CheckItem]:

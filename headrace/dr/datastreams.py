@@ -11,7 +11,7 @@ from headrace.console.client import RestClient
 from headrace.console.datastreams.conditions import unmet_condition
 from headrace.console.resources import DATASTREAMS, WaitCondition, path_of
 from mirror.errors import AlreadyExists, NotFound, Refused, TimedOut
-from mirror.jobs.dr.operation import PartitionOffsets
+from mirror.jobs.dr.fork import PartitionOffsets
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.topics import TopicNaming
 

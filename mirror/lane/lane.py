@@ -222,6 +222,8 @@ class Lane:
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
         """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
+        if self.read.high_watermark >= 0:
+            self.progress.source_end = self.read.high_watermark
         return self.progress.to_store(clean, pause, self.spec.destination_topic)
 
     def begin(self, position: int) -> None:

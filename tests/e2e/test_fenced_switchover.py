@@ -5,88 +5,27 @@ The principal of a producer is its client id there.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
-from typer.testing import CliRunner
 
-from headrace.__main__ import app
-from tests.fakes.broker.cluster import FakeCluster, running
-from tests.fakes.broker.contents import committed
+from tests.e2e.pair_site import PARTITIONS, TOPIC, Site, pair_site
+from tests.fakes.broker.cluster import FakeCluster
 from tests.patience import wait_until
-from tests.running import RunningInstance
 
-TOPIC: Final = "orders"
-PARTITIONS: Final = 2
 WRITE: Final = 4
-
-
-@dataclass
-class Site:
-    """Two clusters, east and west, and a service that copies the topic from east to west."""
-
-    east: FakeCluster
-    west: FakeCluster
-    instance: RunningInstance
-
-    def run(self, *words: str, code: int = 0) -> Any:
-        """Run a command; return its document."""
-        arguments = [*words, "--at", self.instance.address, "--json"]
-        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
-        assert result.exit_code == code, result.output
-        return json.loads(result.stdout) if result.stdout else None
-
-    def is_ready(self) -> bool:
-        """Return whether a switch-over may begin."""
-        arguments = ["dr", "check", "pair", "--at", self.instance.address, "--json"]
-        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
-        return bool(json.loads(result.stdout)["ready"])
-
-    def values(self, cluster: FakeCluster) -> list[bytes]:
-        with cluster.lock:
-            found = [committed(cluster.log(TOPIC, number)) for number in range(PARTITIONS)]
-        return sorted(one.value or b"" for records in found for one in records)
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    east, west = FakeCluster("east"), FakeCluster("west")
-    east.has_authorizer = west.has_authorizer = True
-    for cluster in (east, west):
-        cluster.create_topic(TOPIC, PARTITIONS)
-    with running(east), running(west):
-        settings = {
-            "CLUSTERS__EAST__BOOTSTRAP_SERVERS": east.address,
-            "CLUSTERS__WEST__BOOTSTRAP_SERVERS": west.address,
-            "MIRROR__STATE_DIRECTORY": str(tmp_path / "state"),
-            "MIRROR__WORKER__PROCESSES": "1",
-            "MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
-            "DR__PAIR__PRIMARY": "east",
-            "DR__PAIR__STANDBY": "west",
-            "DR__PAIR__DATASTREAMS": '["over"]',
-            "DR__PAIR__PRINCIPALS": '["User:app"]',
-            "DR__PAIR__STILL_SECONDS": "1",
-            "MIRROR__DESTINATION_CLUSTER": "west",
-            "MIRROR__METRICS_CLUSTER": "west",
-        }
-        environment = {f"HEADRACE_{key}": value for key, value in settings.items()}
-        instance = RunningInstance("one", tmp_path, environment)
-        try:
-            found = Site(east, west, instance.start())
-            create = ("--source", "east", "--destination", "west", "--topics", TOPIC, "--owner", "tests")
-            found.run("datastream", "create", "over", *create)
-            wait_until(found.is_ready, "the pair is ready")
-            yield found
-        finally:
-            instance.stop()
+    with pair_site(tmp_path) as found:
+        yield found
 
 
 @contextmanager
