@@ -35,7 +35,7 @@ def status(
     """Show the active cluster, and how much a failure would lose now."""
     from headrace.dr.status import status_of
 
-    with open_session(pair, at, config, reads_only=True) as session:
+    with open_session(pair, at, config, reads_only=True, request_seconds=_AWAY_SECONDS) as session:
         found = status_of(session)
     if as_json:
         print_json(found)

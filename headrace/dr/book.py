@@ -68,7 +68,7 @@ class PairBook:
         self._writer = uuid4().hex
         self._node_version: int | None = None
         self.silent: set[str] = set()
-        """Clusters that have not responded. A save that may fail there is not tried again."""
+        """Clusters that do not respond: not read, and written only if they must have the state."""
 
     def read(self) -> PairState:
         """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""
@@ -77,6 +77,8 @@ class PairBook:
         if stored is not None:
             found.append(stored)
         for name, copy in self._copies.items():
+            if name in self.silent:
+                continue
             try:
                 state = self._bench.run(copy.read())
             except HeadraceError as error:

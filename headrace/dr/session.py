@@ -106,6 +106,7 @@ class PairSession:
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
         """Return the state with a failover and its loss, not stored yet. `accepted`: figure of the loss that
         the operator accepts, empty for none. Raises InvalidRequest for another figure, and as `planned`."""
+        self.book.silent.add(self.settings.other(target))  # it is probably lost, and is not needed
         limit = record_limit(max_loss) or LossLimit(seconds=milliseconds(max_loss) / 1000)
         state = self.planned(target, Kind.FAILOVER, limit=limit)
         operation = operation_of(state)
