@@ -110,21 +110,25 @@ class TailReader:
         for topic, offsets in self.fork.log_ends.items():
             for number, log_end in offsets.items():
                 place = TopicPartition(topic, number)
-                bounds = await source.bounds([place])
-                if place not in bounds:
-                    raise Unreachable(f"{self.fork.cluster} returned no offsets of {place}")
+                here = await _bounds(source, self.fork.cluster, place)
+                there = await _bounds(target, self._target, place)
                 copied, end = self.fork.copied[topic][number], self.fork.ends[topic][number]
-                copies = [record async for record in _records(target, place, end, log_end)]
-                start = max(copied, bounds[place].first)
-                found[place] = await matched(
-                    _records(source, place, start, bounds[place].end), copies, (copied, end)
-                )
+                copies = [record async for record in _records(target, place, end, min(log_end, there.end))]
+                start = max(copied, here.first)
+                found[place] = await matched(_records(source, place, start, here.end), copies, (copied, end))
         return self.fork.settled(found)
 
     @property
     def _target(self) -> str:
         """The cluster that the datastreams of the fork copied to."""
         return next(str(one["destination"]["cluster"]) for one in self.fork.definitions.values())
+
+
+async def _bounds(source: KafkaSource, cluster: str, place: TopicPartition) -> Bounds:
+    found = await source.bounds([place])
+    if place not in found:
+        raise Unreachable(f"{cluster} returned no offsets of {place}")
+    return found[place]
 
 
 async def _records(
