@@ -158,8 +158,8 @@ def failback(
 ) -> None:
     """Return to the lost cluster after a failover.
 
-    Copies only what the active cluster has gained since the fork, then switches over. Fails while the tail is
-    undecided. Run it again after an interruption: it continues.
+    Copies only the records that the active cluster has received since the fork, then switches over. Fails
+    while the tail is undecided. Run it again after an interruption: it continues.
     """
     from headrace.console.durations import milliseconds
     from mirror.jobs.dr.operation import Kind, is_returning

@@ -239,7 +239,7 @@ class SwitchoverActs:
     # Failover
 
     def loss(self, operation: Switchover) -> Loss:
-        """Return what a failover would lose now. Raises Unreachable."""
+        """Return the loss of a failover now. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
             for one in self.datastreams.lag(name)["partitions"]:
@@ -263,7 +263,7 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Record where the copies end. The loss may differ from that before the datastreams had stopped."""
+        """Add the fork, and the loss after the datastreams have stopped, which may differ."""
         fork = self.bench.run(self._fork(operation))
         loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
         return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)

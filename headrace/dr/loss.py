@@ -1,4 +1,4 @@
-"""Measures what a failover would lose."""
+"""Measurement of the loss of a failover."""
 
 from __future__ import annotations
 

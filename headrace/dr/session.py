@@ -118,7 +118,7 @@ class PairSession:
         return state.with_(operation=operation)
 
     def fail_back(self, seconds: float) -> PairState:
-        """Copy what the active cluster has gained since the fork, then switch over. Raises the errors of
+        """Copy the records of the active cluster since the fork, then switch over. Raises the errors of
         `Driver.run`."""
         until = time.monotonic() + seconds
         state = self.state()

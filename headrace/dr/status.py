@@ -83,7 +83,9 @@ def _with_bytes(
 
 def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
     """Return a fork without its offsets."""
-    return fork and {
+    if fork is None:
+        return None
+    return {
         "cluster": fork.cluster,
         "at_ms": fork.at_ms,
         "figure": fork.loss.figure,

@@ -72,7 +72,6 @@ class Loss(PairRecord):
         """Text that an operator repeats to accept the loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
-
     def with_seconds_of(self, former: Loss) -> Loss:
         """Return the loss with the times of an earlier measurement, for partitions that it includes: the last
         contact with the source was before it."""
@@ -163,7 +162,7 @@ class Fork(PairRecord):
         return sum(one.action != EXPORT for one in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
-        """Return the offset of the former cluster at which the undecided tail of a partition begins."""
+        """Return the first undecided source offset of a partition."""
         topic, number = place
         return max(self.copied.get(topic, {}).get(number, 0), self.decided.get(topic, {}).get(number, 0))
 

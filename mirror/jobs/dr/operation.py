@@ -59,7 +59,7 @@ class Step(StrEnum):
     """Producers may write at the target. There is no way back but another switch-over."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
-    """The loss of a failover is known, and is within the limit."""
+    """The loss of a failover is within the limit."""
     FORKED = "FORKED"
     """The ends of the copies are stored."""
     SETTLED = "SETTLED"
@@ -67,7 +67,7 @@ class Step(StrEnum):
     REPLAYED = "REPLAYED"
     """The tail is written to the active cluster."""
     TAIL_DECIDED = "TAIL_DECIDED"
-    """The former cluster has no record whose replay or skip is not decided."""
+    """Every record of the tail is replayed or skipped."""
 
 
 _FENCE: Final = (Step.FENCED, Step.FENCE_VERIFIED, Step.SETTLED)
