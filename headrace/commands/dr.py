@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.commands import dr_report
 from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import complain, console, note, print_json, print_table
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mirror.jobs.dr.operation import PairState
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(dr_report.app, name="report", help="Write a signed report on the last switch-over.")
 PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
 _COLUMNS: Final = ("topic", "records", "seconds", "unknown")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headrace.clusters.audits import audit_job
 from mirror.errors import NotFound, NothingStored, Refused, TimedOut
-from mirror.jobs.dr.operation import Switchover
+from mirror.jobs.dr.operation import MovedGroup, Switchover
 from mirror.jobs.groups.follower import listed
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import (
@@ -45,8 +45,8 @@ class GroupMove:
     previous: Mapping[str, str]
     present: Mapping[str, str]
 
-    async def move(self, selection: str) -> list[str]:
-        """Commit the positions; return remarks.
+    async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
+        """Commit the positions; return the groups that have any, and remarks.
 
         Raises Refused for a group with members at the target, and for a position without a counterpart;
         TimedOut until checkpoints have reached all positions; NotAuthorized, Unreachable.
@@ -56,7 +56,7 @@ class GroupMove:
         found = await listed(origin)
         if not found.is_complete:
             raise TimedOut(f"not all brokers of {origin.name} list their groups")
-        remarks = []
+        moved, remarks = [], []
         for name, group in sorted(found.groups.items()):
             if not expression.matches(name):
                 continue
@@ -65,11 +65,20 @@ class GroupMove:
                 continue
             if group.has_members:
                 remarks.append(f"group {name} still has members at {origin.name}")
-            remarks += await self._move_group(name)
-        return remarks
+            moves = await self._move_group(name)
+            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
+            if ahead:
+                where = f"at {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
+                remarks.append(f"group {name} is already ahead {where}")
+            if count := sum(move.is_translated for move in moves):
+                moved.append(
+                    MovedGroup(name=name, positions=count, ahead=len(ahead), has_members=group.has_members)
+                )
+        return moved, remarks
 
-    async def _move_group(self, name: str) -> list[str]:
-        remarks: list[str] = []
+    async def _move_group(self, name: str) -> list[PositionMove]:
+        """Commit the positions of a group, and return them."""
+        done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
             origin, target = ClusterRef(self.operation.origin), ClusterRef(self.operation.target)
@@ -86,12 +95,9 @@ class GroupMove:
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
                 raise TimedOut(f"no checkpoint has reached group {name} in {first_few(behind, _NAMES_SHOWN)}")
-            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
-            if ahead:
-                named = first_few(ahead, _NAMES_SHOWN)
-                remarks.append(f"group {name} is already ahead at {target} in {named}")
             await apply_translation(self.bench, job, moves)
-        return remarks
+            done += moves
+        return done
 
     async def _former(self, configured: str) -> StoredLanes | None:
         """Return the stored lanes of the datastream that copied to the origin before, if there was one."""

@@ -65,5 +65,5 @@ def status_of(session: PairSession) -> dict[str, Any]:
         "datastreams": dict(state.datastreams),
         "topics": topics,
         "problems": problems,
-        "history": [past.model_dump(mode="json") for past in state.history],
+        "history": [past.abridged.model_dump(mode="json") for past in state.history],
     }

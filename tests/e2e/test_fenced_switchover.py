@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
@@ -27,6 +29,7 @@ from tests.running import RunningInstance
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
 WRITE: Final = 4
+KEY: Final = Ed25519PrivateKey.generate()
 
 
 @dataclass
@@ -43,6 +46,17 @@ class Site:
         result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
         assert result.exit_code == code, result.output
         return json.loads(result.stdout) if result.stdout else None
+
+    def report(self) -> Any:
+        """Return the report on the last operation, after its signatures were checked."""
+        key, file, page = (self.instance.log_file.with_name(name) for name in ("key", "json", "html"))
+        key.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        create = ("pair", "-o", str(file), "--html", str(page), "--at", self.instance.address)
+        for words in (create, ("check", str(page)), ("check", str(file), "--json")):
+            arguments = ["dr", "report", *words, "--key", str(key)]
+            result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
+            assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)["report"]
 
     def is_ready(self) -> bool:
         """Return whether a switch-over may begin."""
@@ -152,6 +166,9 @@ def test_a_writer_without_a_fence_is_named_and_everything_is_restored(site: Site
         assert "producer" in undone["failure"]
         assert undone["active"] == "east"
         assert not site.east.acls
+    report = site.report()
+    assert (report["outcome"], report["failure"]) == ("undone", undone["failure"])
+    assert report["stages"][-1]["outcome"] == "failed"
     wait_until(partial(same, site), "the copy continues")
     assert site.instance.rest.get("/v1/datastreams/over")["status"] == "READY"
 

@@ -182,11 +182,12 @@ def test_groups_move_with_the_datastream(copied: MirroredFakes) -> None:
     place = ("t", 0)
     copied.source.groups.update({"bill": {place: 12}, "audit": {place: 3}, "bill-2": {("u", 0): 1}})
     copied.source.group_states["bill-share"] = ("Share", "Empty")
-    remarks = copied.context.run(mover(copied).move("bill.*"))
+    moved, remarks = copied.context.run(mover(copied).move("bill.*"))
     assert copied.target.groups["bill"] == {place: 12}
     assert {"audit", "bill-2", "bill-share"}.isdisjoint(copied.target.groups)
+    assert [(group.name, group.positions, group.read_again) for group in moved] == [("bill", 1, 0)]
     assert len(remarks) == 1
-    assert copied.context.run(mover(copied).move("bill.*")) == remarks
+    assert copied.context.run(mover(copied).move("bill.*")) == (moved, remarks)
 
 
 def test_a_group_with_members_there_is_refused(copied: MirroredFakes) -> None:
