@@ -33,6 +33,11 @@ class PairDatastreams:
         found: Mapping[str, Any] = self._client.get(f"{path_of(name)}/lag")
         return found
 
+    def instances(self) -> list[Mapping[str, Any]]:
+        """Return the instances as in `GET /v1/instances`."""
+        found: list[Mapping[str, Any]] = self._client.get("/v1/instances")
+        return found
+
     def audits(self, name: str) -> list[AuditedTopic]:
         """Return the state of the continuous audit by topic; empty if it is off."""
         found = self._client.get("/v1/audits", datastream=name)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.dr.book import PairBook
+from headrace.dr.check import WARN, clock_items
 from headrace.dr.datastreams import opposite, require_direction
 from headrace.dr.groups import GroupMove
 from headrace.dr.status import sums_by_topic, word_of
@@ -203,3 +204,14 @@ def test_a_position_beyond_the_checkpoints_is_waited_for(copied: MirroredFakes) 
     with pytest.raises(TimedOut):
         copied.context.run(mover(copied).move("bill"))
     assert "bill" not in copied.target.groups
+
+
+def test_clocks_that_differ_are_warned_of() -> None:
+    clocks = {
+        name: {"ahead_seconds": ahead, "bound_seconds": 0.1}
+        for name, ahead in {"east": -4.0, "west": 0.5, "other": 9.0}.items()
+    }
+    instances = [{"name": "a", "health": {"clocks": clocks}}, {"name": "b", "health": None}]
+    (found,) = clock_items(instances, ["east", "west", "north"])
+    assert (found.item, found.grade) == ("clocks", WARN)
+    assert "east" in found.detail
