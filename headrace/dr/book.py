@@ -15,6 +15,7 @@ from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, VersionConflict
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState, read_state, write_state
+from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import NodeStore
 from mirror.replication.context import EngineContext
@@ -43,6 +44,27 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
             yield nodes
 
 
+def fresh_state(name: str, settings: PairSettings) -> PairState:
+    """Return the state of a pair that has none."""
+    return PairState(
+        name=name,
+        active=settings.primary,
+        datastreams={datastream: datastream for datastream in settings.datastreams},
+    )
+
+
+def with_settings(state: PairState, settings: PairSettings) -> PairState:
+    """Return the state with the datastreams of the present settings, unless an operation is in progress."""
+    if state.operation is not None or set(state.datastreams) == set(settings.datastreams):
+        return state
+    return state.with_(datastreams={name: state.datastreams.get(name, name) for name in settings.datastreams})
+
+
+def node_of(name: str) -> str:
+    """Return the path of the node with the state of a pair."""
+    return f"{znodes.DR}/{quote(name, safe='')}"
+
+
 class PairBook:
     """Reads and writes the state of one pair. `fresh`: state of a pair that has none. `note`: receives a
     sentence about a copy that could not be read or written.
@@ -64,7 +86,7 @@ class PairBook:
         self._copies = {name: StateCopy(bench, reference, fresh.name) for name, reference in clusters.items()}
         self._fresh = fresh
         self._note = note
-        self._path = f"{znodes.DR}/{quote(fresh.name, safe='')}"
+        self._path = node_of(fresh.name)
         self._writer = uuid4().hex
         self._node_version: int | None = None
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from headrace.dr.acts import plan_of
 from headrace.dr.session import PairSession
 from mirror.errors import HeadraceError
-from mirror.jobs.dr.operation import PairState
+from mirror.jobs.dr.operation import PairState, begin, operation_of
 from mirror.jobs.dr.settings import PairSettings
 from mirror.wording import counted
+
+_SHOWN: Final = ("identity", "origin", "target", "operator", "step", "reached", "failure", "begun_ms")
+Lag = Sequence[Mapping[str, Any]] | HeadraceError
+"""Partitions as in `GET /v1/datastreams/{name}/lag`, or the reason why they are unknown."""
 
 
 def word_of(state: PairState, settings: PairSettings) -> str:
@@ -35,16 +41,70 @@ def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     return sorted(found.values(), key=lambda row: (-row["unknown"], -row["seconds"], row["topic"]))
 
 
-def status_of(session: PairSession) -> dict[str, Any]:
-    """Return the document of `headrace dr status`. It is degraded if the loss of a failure now would exceed
-    the target, or is unknown."""
-    state, settings = session.state(), session.settings
-    problems, topics = [], []
-    for name in state.datastreams.values():
-        try:
-            topics += sums_by_topic(session.acts.datastreams.lag(name)["partitions"])
-        except HeadraceError as error:
-            problems.append(f"the lag of datastream {name} is unknown: {error}")
+@dataclass(frozen=True)
+class PairView:
+    """Stored state of a pair, without the lag of its datastreams. Satisfies `api.services.Pair`. `state`:
+    None if it is unknown because of `problem`."""
+
+    name: str
+    settings: PairSettings
+    state: PairState | None
+    problem: str = ""
+
+    @property
+    def datastreams(self) -> Collection[str]:
+        """Names of the datastreams to the cluster that is not active."""
+        return () if self.state is None else self.state.datastreams.values()
+
+    def document(self, lags: Mapping[str, Lag]) -> dict[str, Any]:
+        """Return the document of `headrace dr status`. `lags`: by name of datastream.
+
+        The pair is degraded if the loss of a failure now would exceed the target, or is unknown.
+        """
+        state, settings = self.state, self.settings
+        problems, topics = [self.problem] if self.problem else [], []
+        for name in self.datastreams:
+            lag = lags[name]
+            if isinstance(lag, HeadraceError):
+                problems.append(f"the lag of datastream {name} is unknown: {lag}")
+            else:
+                topics += sums_by_topic(lag)
+        problems += _lag_problems(topics, settings)
+        if state is None:
+            word, operation = "unknown", None
+        else:
+            operation = state.operation
+            word = "degraded" if problems and operation is None else word_of(state, settings)
+        return {
+            "pair": self.name,
+            "state": word,
+            "active": state and state.active,
+            "operation": operation
+            and {
+                key: getattr(operation, key)
+                for key in (
+                    "identity",
+                    "origin",
+                    "target",
+                    "operator",
+                    "step",
+                    "reached",
+                    "failure",
+                    "begun_ms",
+                )
+            },
+            "datastreams": {} if state is None else dict(state.datastreams),
+            "topics": topics,
+            "problems": problems,
+            "plan": [] if state is None else _plan(state, settings),
+            "history": []
+            if state is None
+            else [past.abridged.model_dump(mode="json") for past in state.history],
+        }
+
+
+def _lag_problems(topics: Iterable[Mapping[str, Any]], settings: PairSettings) -> list[str]:
+    problems = []
     for row in topics:
         if row["unknown"]:
             problems.append(f"topic {row['topic']}: lag unknown for {counted(row['unknown'], 'partition')}")
@@ -52,18 +112,23 @@ def status_of(session: PairSession) -> dict[str, Any]:
             problems.append(
                 f"topic {row['topic']} is {row['seconds']:.1f} s behind, more than {settings.rpo_seconds:g} s"
             )
-    operation = state.operation
-    return {
-        "pair": session.name,
-        "state": "degraded" if problems and operation is None else word_of(state, settings),
-        "active": state.active,
-        "operation": operation
-        and {
-            key: getattr(operation, key)
-            for key in ("identity", "origin", "target", "operator", "step", "reached", "failure", "begun_ms")
-        },
-        "datastreams": dict(state.datastreams),
-        "topics": topics,
-        "problems": problems,
-        "history": [past.abridged.model_dump(mode="json") for past in state.history],
-    }
+    return problems
+
+
+def _plan(state: PairState, settings: PairSettings) -> list[dict[str, Any]]:
+    """Return the remaining steps of the operation, or the steps of a switch-over to the other cluster."""
+    if state.operation is None:
+        state = begin(state, settings.other(state.active), "", 0, "")
+    return plan_of(state, operation_of(state), settings)
+
+
+def status_of(session: PairSession) -> dict[str, Any]:
+    """Return the document of `headrace dr status`."""
+    view = PairView(session.name, session.settings, session.state())
+    lags: dict[str, Lag] = {}
+    for name in view.datastreams:
+        try:
+            lags[name] = session.acts.datastreams.lag(name)["partitions"]
+        except HeadraceError as error:
+            lags[name] = error
+    return view.document(lags)

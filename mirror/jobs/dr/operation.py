@@ -155,8 +155,7 @@ class PastSwitchover(_Account):
     @property
     def abridged(self) -> PastSwitchover:
         """The same without lists that grow with topics and groups; only the last operation has these."""
-        lists = {"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": ()}
-        return self.model_copy(update=lists)
+        return self.model_copy(update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": ()})
 
 
 class PairState(_PairRecord):
