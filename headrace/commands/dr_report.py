@@ -38,6 +38,7 @@ def create(
     html: Annotated[
         Path | None, typer.Option("--html", help="File for the report in HTML.", show_default=False)
     ] = None,
+    drill: Annotated[bool, typer.Option("--drill", help="Report on a drill of the pair.")] = False,
     key: KeyOption = None,
     at: AtOption = "",
     config: ConfigOption = None,
@@ -47,6 +48,7 @@ def create(
     It states operator, stages with times, targets and actual values, positions, groups, audits and gaps.
     While a switch-over is in progress, it is about that one.
     """
+    from headrace.dr.drill import drill_book
     from headrace.dr.report_page import page_of
     from headrace.dr.session import pair_session
     from headrace.settings import load_settings
@@ -59,7 +61,8 @@ def create(
     issuer = f"{getpass.getuser()}@{socket.gethostname()}"
     with pair_session(settings, pair, connect(at, config), note, reads_only=True) as session:
         now_ms = session.bench.clock.now_ms()
-        report = report_of(session.state(), operation, session.settings, now_ms, issuer)
+        state = drill_book(session).read() if drill else session.state()
+        report = report_of(state, operation, session.settings, now_ms, issuer)
     written = sign(report, private)
     if html is not None:
         replace_file(html, sign_page(page_of(report), private))

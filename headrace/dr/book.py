@@ -83,12 +83,17 @@ class PairBook:
     ) -> None:
         self._nodes = nodes
         self._bench = bench
+        self._clusters = clusters
         self._copies = {name: StateCopy(bench, reference, fresh.name) for name, reference in clusters.items()}
         self._fresh = fresh
         self._note = note
         self._path = node_of(fresh.name)
         self._writer = uuid4().hex
         self._node_version: int | None = None
+
+    def beside(self, fresh: PairState) -> PairBook:
+        """Return the book of another state at the same places."""
+        return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def read(self) -> PairState:
         """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""

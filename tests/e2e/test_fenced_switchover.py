@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
+from mirror.jobs.dr.operation import Step
+from tests.e2e.test_switchover import kill_at
 from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.broker.contents import committed
 from tests.patience import wait_until
@@ -47,11 +49,11 @@ class Site:
         assert result.exit_code == code, result.output
         return json.loads(result.stdout) if result.stdout else None
 
-    def report(self) -> Any:
+    def report(self, *options: str) -> Any:
         """Return the report on the last operation, after its signatures were checked."""
         key, file, page = (self.instance.log_file.with_name(name) for name in ("key", "json", "html"))
         key.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        create = ("pair", "-o", str(file), "--html", str(page), "--at", self.instance.address)
+        create = ("pair", "-o", str(file), "--html", str(page), *options, "--at", self.instance.address)
         for words in (create, ("check", str(page)), ("check", str(file), "--json")):
             arguments = ["dr", "report", *words, "--key", str(key)]
             result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
@@ -171,6 +173,36 @@ def test_a_writer_without_a_fence_is_named_and_everything_is_restored(site: Site
     assert report["stages"][-1]["outcome"] == "failed"
     wait_until(partial(same, site), "the copy continues")
     assert site.instance.rest.get("/v1/datastreams/over")["status"] == "READY"
+
+
+def test_a_drill_goes_there_and_back_and_leaves_nothing(site: Site) -> None:
+    before = site.instance.rest.get("/v1/datastreams/over")
+    found = site.run("dr", "drill", "pair", "--for", "1s")
+    assert found["problems"] == []
+    assert [(leg["origin"], leg["target"], leg["failure"]) for leg in found["legs"]] == [
+        ("east", "west", ""),
+        ("west", "east", ""),
+    ]
+    assert [group["positions"] for group in found["legs"][0]["groups"]] == [1]
+    assert [(one["lost"], one["consumed"] > 0) for one in found["deliveries"]] == [(0, True)] * 2
+    assert not site.east.acls
+    assert not site.west.acls
+    assert [one["name"] for one in site.instance.rest.get("/v1/datastreams")] == ["over"]
+    assert site.instance.rest.get("/v1/datastreams/over") == before
+    report = site.report("--drill")
+    assert (report["scenario"], report["target"], report["outcome"]) == ("drill", "east", "completed")
+    status = site.run("dr", "status", "pair")
+    assert (status["active"], status["history"]) == ("east", [])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("step", [Step.FENCED, Step.OPEN])
+def test_a_killed_drill_is_undone_by_the_next_one(step: Step, site: Site) -> None:
+    kill_at(site.instance, step, "dr", "drill", "pair", "--for", "1s")
+    found = site.run("dr", "drill", "pair", "--for", "1s")
+    assert (found["problems"], len(found["legs"])) == ([], 2)
+    assert not [*site.east.acls, *site.west.acls]
+    assert [one["name"] for one in site.instance.rest.get("/v1/datastreams")] == ["over"]
 
 
 def same(site: Site) -> bool:

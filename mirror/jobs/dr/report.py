@@ -12,6 +12,8 @@ from mirror.jobs.dr.settings import PairSettings
 
 KIND: Final = "dr-report"
 """Kind that distinguishes reports from other signed documents."""
+DRILL_SUFFIX: Final = "~drill"
+"""Ends the name under which the state of a pair's drills is stored."""
 COMPLETED: Final = "completed"
 UNDONE: Final = "undone"
 IN_PROGRESS: Final = "in progress"
@@ -41,7 +43,7 @@ def report_of(
         "kind": KIND,
         "pair": state.name,
         "operation": account.identity,
-        "scenario": "switch-over",
+        "scenario": "drill" if state.name.endswith(DRILL_SUFFIX) else "switch-over",
         "origin": account.origin,
         "target": account.target,
         "operator": account.operator,

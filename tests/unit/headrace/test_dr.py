@@ -11,6 +11,7 @@ import pytest
 from headrace.dr.book import PairBook
 from headrace.dr.check import WARN, clock_items
 from headrace.dr.datastreams import opposite, require_direction
+from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
 from headrace.dr.status import sums_by_topic, word_of
 from mirror.errors import Refused, TimedOut, Unreachable, VersionConflict
@@ -18,6 +19,7 @@ from mirror.jobs.dr.driver import Driver
 from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import is_legal_topic
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.node_store import FakeZooKeeper
 
@@ -215,3 +217,11 @@ def test_clocks_that_differ_are_warned_of() -> None:
     (found,) = clock_items(instances, ["east", "west", "north"])
     assert (found.item, found.grade) == ("clocks", WARN)
     assert "east" in found.detail
+
+
+@pytest.mark.parametrize("pair", ["payments", "a/b", "Größe", "\ud800", "x" * 300, "", " "])
+def test_any_pair_has_a_legal_name_for_its_drills(pair: str) -> None:
+    name = plain_name(pair)
+    assert is_legal_topic(f"{name}-drill")
+    assert len(name) <= 80
+    assert name != plain_name(f"{pair}?")
