@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands import dr_report
 from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.pairs.drill import drill
+from headrace.commands.pairs.report import app as report_app
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from mirror.jobs.dr.operation import PairState
 
 app = typer.Typer(no_args_is_help=True)
-app.add_typer(dr_report.app, name="report", help="Write a signed report on the last switch-over.")
+app.add_typer(report_app, name="report", help="Write a signed report on the last switch-over.")
+app.command()(drill)
 PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
 _COLUMNS: Final = ("topic", "records", "seconds", "unknown")
 
@@ -125,67 +127,6 @@ def abort(
         print_json(_result(session, state))
     else:
         console().print(f"{pair}: undone; producers write to {state.active}")
-
-
-@app.command()
-def drill(
-    pair: PairArgument,
-    duration: Annotated[str, typer.Option("--for", help="Time to write records at each cluster.")] = "10s",
-    deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Rehearse a switch-over and the way back on a topic of its own.
-
-    The datastreams of the pair are not touched. The topic, its datastream and the fence are removed at the
-    end; the next drill removes what an interrupted one has left. Exits with 1 if a step fails or misses a
-    target.
-    """
-    from headrace.clusters.directory import ClusterDirectory
-    from headrace.console.durations import milliseconds
-    from headrace.dr.acts import plan_of
-    from headrace.dr.drill import Drill
-    from headrace.settings import load_settings
-    from mirror.jobs.dr.operation import begin, operation_of
-
-    seconds, deadline_seconds = (milliseconds(text) / 1000 for text in (duration, deadline))
-    directory = ClusterDirectory(load_settings(config).clusters)
-    with _session(pair, at, config, reads_only=dry_run) as session:
-        rehearsal = Drill(session, directory, seconds, deadline_seconds)
-        if dry_run:
-            state, settings = rehearsal.planned()
-            state = begin(state, settings.other(state.active), "", 0, "")
-            _show_plan(pair, state, plan_of(state, operation_of(state), settings), as_json=as_json)
-            return
-        result = rehearsal.run()
-    if as_json:
-        print_json(result.to_json())
-    else:
-        legs = [
-            {
-                "from": leg.origin,
-                "to": leg.target,
-                "outcome": leg.failure or "completed",
-                "seconds without writes": leg.closed_ms / 1000,
-            }
-            for leg in result.legs
-        ]
-        if legs:
-            print_table(f"drill of {pair}", list(legs[0]), legs)
-        for problem in result.problems:
-            complain(problem)
-        console().print("passed" if result.is_passed else "not passed")
-    if not result.is_passed:
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _show_plan(pair: str, state: PairState, plan: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"pair": pair, "active": state.active, "steps": plan})
-    else:
-        print_table(f"{pair}: steps from {state.active}", ["step", "action"], plan)
 
 
 def _session(
