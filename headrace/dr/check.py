@@ -194,7 +194,7 @@ class PairCheck:
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
     """Warn of clusters whose clocks differ from those of instances: ages of records, and therefore the loss
-    in seconds, are wrong by as much. `instances`: response of `GET /v1/instances`."""
+    in seconds, are wrong by the same amount. `instances`: response of `GET /v1/instances`."""
     skews = worst_skews(instances)
     for cluster in clusters:
         if cluster in skews and not skews[cluster].is_tolerable:

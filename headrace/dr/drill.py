@@ -1,4 +1,4 @@
-"""Rehearsal of a switch-over and of the way back, on a topic and a group of its own.
+"""Rehearsal of a switch-over and of the way back, with a separate topic and group.
 
 The drill runs the steps of a real switch-over with the same clusters, principals and targets. A state under
 another name records it, so an interrupted drill is undone by the next one.

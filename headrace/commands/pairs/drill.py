@@ -21,11 +21,10 @@ def drill(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rehearse a switch-over and the way back on a topic of its own.
+    """Rehearse a switch-over and the way back on a separate topic.
 
     The datastreams of the pair are not touched. The topic, its datastream and the fence are removed at the
-    end; the next drill removes what an interrupted one has left. Exits with 1 if a step fails or misses a
-    target.
+    end; the next drill cleans up after an interrupted one. Exits with 1 if a step fails or misses a target.
     """
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds
