@@ -32,6 +32,7 @@ from headrace.coordination.client import (
     service_name,
     store_sentence,
 )
+from headrace.dr.pairs import PairReader
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
@@ -322,6 +323,7 @@ def _services(
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
+        pairs=PairReader(settings, session, cluster_questions.pair_copy),
         topics=partial(_topics_of, world_views.questions()),
         retirements=_retirements(settings, session, world_views, cluster_questions, control),
         is_store_answering=session.is_answering,

@@ -7,6 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.pairs.drill import drill
+from headrace.commands.pairs.report import app as report_app
 from headrace.commands.pairs.session import (
     DeadlineOption,
     DryRunOption,
@@ -21,7 +23,9 @@ from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(report_app, name="report", help="Write a signed report on the last switch-over.")
 app.add_typer(tail_app, name="tail", help="Decide on the records that a lost cluster still has.")
+app.command()(drill)
 _COLUMNS: Final = ("topic", "records", "bytes", "seconds", "unknown")
 _LOSS_COLUMNS: Final = ("topic", "partition", "first", "end", "least", "most", "seconds")
 _AWAY_SECONDS: Final = 10.0

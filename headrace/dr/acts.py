@@ -15,7 +15,7 @@ from headrace.dr.loss import measured_loss
 from headrace.dr.tail import TailReader, copy_tail, marked, replay_sink
 from mirror.client.cluster import Cluster
 from mirror.errors import NothingStored, Refused, TimedOut
-from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopied
+from mirror.jobs.dr.coverage import PartitionSpan, gaps_of, left_out, unaccounted, uncopied
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.fork import Fork, Loss, document_of, fork_of, merged, offsets_of
 from mirror.jobs.dr.operation import (
@@ -192,7 +192,7 @@ class SwitchoverActs:
             return [f"{found[0]}: a transaction is open at offset {stable[worst].offset}", *found[1:]]
         return found
 
-    def _account(self, _state: PairState, operation: Switchover) -> Switchover:
+    def _account(self, state: PairState, operation: Switchover) -> Switchover:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
@@ -201,15 +201,21 @@ class SwitchoverActs:
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()
         ]
-        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+        audits = [topic for name in state.datastreams.values() for topic in self.datastreams.audits(name)]
+        return operation.with_(
+            audits=tuple(audits),
+            gaps=gaps_of(lanes),
+            notes=tuple(dict.fromkeys([*operation.notes, *notes])),
+        )
 
     def _move_groups(self, state: PairState, operation: Switchover) -> Switchover:
         if not self.settings.groups:
             return operation
         mover = GroupMove(self.bench, operation, state.previous, state.datastreams)
         is_failover = operation.kind is Kind.FAILOVER
-        notes = self.bench.run((mover.move_stored if is_failover else mover.move)(self.settings.groups))
-        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+        move = mover.move_stored if is_failover else mover.move
+        groups, notes = self.bench.run(move(self.settings.groups))
+        return operation.with_(groups=tuple(groups), notes=tuple(dict.fromkeys([*operation.notes, *notes])))
 
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):

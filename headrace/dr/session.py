@@ -20,7 +20,7 @@ from headrace.clusters.own_topics import own_topics
 from headrace.console.client import RestClient
 from headrace.console.durations import milliseconds
 from headrace.dr.acts import SwitchoverActs
-from headrace.dr.book import PairBook, store_of
+from headrace.dr.book import PairBook, fresh_state, store_of, with_settings
 from headrace.dr.datastreams import PairDatastreams
 from headrace.dr.tail import copy_tail
 from headrace.settings import HeadraceSettings
@@ -73,13 +73,7 @@ class PairSession:
     def state(self) -> PairState:
         """Return the stored state, with the datastreams of the present settings. Raises Unreachable,
         CorruptData, NewerFormat."""
-        state = self.book.read()
-        is_fixed = state.operation is not None or state.fork is not None
-        if is_fixed or set(state.datastreams) == set(self.settings.datastreams):
-            return state
-        return state.with_(
-            datastreams={name: state.datastreams.get(name, name) for name in self.settings.datastreams}
-        )
+        return with_settings(self.book.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
         """Return the state with an operation, not stored yet. `target`: empty for the active cluster. Raises
@@ -206,15 +200,12 @@ def pair_session(
         known = ", ".join(sorted(settings.dr)) or "none"
         raise ConfigError(f"unknown pair {name!r} (known: {known})", advice="add [dr.NAME] to the settings")
     cause = {"reason": f"switch-over of {name}", "requested_by": getpass.getuser()}
-    fresh = PairState(
-        name=name,
-        active=pair.primary,
-        datastreams={datastream: datastream for datastream in pair.datastreams},
-    )
     clusters = {alias: ClusterRef(alias) for alias in (pair.primary, pair.standby)}
     with (
         store_of(settings, "headrace dr", reads_only=reads_only) as nodes,
         bench_of(settings, _CLIENT_ID, ClusterDirectory(settings.clusters), request_seconds) as bench,
     ):
         acts = SwitchoverActs(pair, bench, PairDatastreams(client, cause), own_topics(settings))
-        yield PairSession(name, pair, bench, PairBook(nodes, bench, clusters, fresh, note), acts, note)
+        yield PairSession(
+            name, pair, bench, PairBook(nodes, bench, clusters, fresh_state(name, pair), note), acts, note
+        )

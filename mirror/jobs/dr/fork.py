@@ -132,7 +132,7 @@ class TailDecision(PairRecord):
     operator: str
     selection: str
     records: int
-    ends: PartitionOffsets
+    ends: Mapping[str, Mapping[int, int]] = {}
     folder: str = ""
 
 

@@ -109,6 +109,35 @@ class StepBegun(PairRecord):
     at_ms: int
 
 
+class MovedGroup(PairRecord):
+    """Consumer group whose positions were committed at the target. `positions`: their number. `ahead`: number
+    of positions that the group had passed at the target already. `has_members`: whether it still had members
+    at the origin, or may have had, which may have read on."""
+
+    name: str
+    positions: int
+    ahead: int = 0
+    has_members: bool = False
+
+    @property
+    def read_again(self) -> int | None:
+        """Number of records that the group has committed at the origin and reads again at the target; None if
+        unknown. A switch-over waits until every position has an exact counterpart."""
+        return None if self.has_members else 0
+
+
+class AuditedTopic(PairRecord):
+    """State of the continuous audit of a topic. `through_ms`: every record with an earlier timestamp is at
+    the target, None if unknown. `faults`: number of records that differ. `more_faults`: number of further
+    windows with differences."""
+
+    topic: str
+    through_ms: int | None
+    faults: int
+    more_faults: int
+    problem: str
+
+
 class _Account(PairRecord):
     """Facts about an operation. `operator`: who began it. `failure`: reason why it is or was undone, empty if
     it is not. `notes`: remarks for the operator. `loss`: of a failover."""
@@ -123,6 +152,12 @@ class _Account(PairRecord):
     steps: tuple[StepBegun, ...] = ()
     notes: tuple[str, ...] = ()
     loss: Loss | None = None
+    groups: tuple[MovedGroup, ...] = ()
+    """Groups that were moved."""
+    audits: tuple[AuditedTopic, ...] = ()
+    """Continuous audits at the step `AUDITED`."""
+    gaps: tuple[str, ...] = ()
+    """Sentences about offsets that the origin lost before they were copied."""
 
 
 class Switchover(_Account):
@@ -163,6 +198,15 @@ class PastSwitchover(_Account):
 
     ended_ms: int
     closed_ms: int = 0
+    ends: Mapping[str, Mapping[int, int]] = {}
+    starts: Mapping[str, Mapping[int, int]] = {}
+
+    @property
+    def abridged(self) -> PastSwitchover:
+        """The same without lists that grow with topics and groups; only the last operation has these."""
+        return self.model_copy(
+            update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
+        )
 
 
 class PairState(PairRecord):
@@ -335,7 +379,8 @@ def completed(state: PairState, now_ms: int) -> PairState:
     operation = state.operation
     if operation is None:
         return state
-    history = (*state.history, _past(operation, now_ms))[-MOST_HISTORY:]
+    earlier = (past.abridged for past in state.history)
+    history = (*earlier, _past(operation, now_ms))[-MOST_HISTORY:]
     after = state.with_(operation=None, history=history)
     if operation.failure:
         # The opposite datastreams may have stored progress, so their names must not be used again.
@@ -379,4 +424,6 @@ def _past(operation: Switchover, now_ms: int) -> PastSwitchover:
         **{key: getattr(operation, key) for key in _Account.model_fields},
         ended_ms=now_ms,
         closed_ms=max(now_ms - began[0], 0) if began else 0,
+        ends=operation.ends,
+        starts=operation.starts,
     )

@@ -203,11 +203,16 @@ def test_groups_move_without_the_lost_cluster(fakes: MirroredFakes) -> None:
         definitions={"orders": DEFINITION},
     )
     mover = GroupMove(fakes.context, operation, {}, {"orders": "orders"})
-    remarks = fakes.context.run(mover.move_stored("(busy-)?bill.*"))
+    groups, remarks = fakes.context.run(mover.move_stored("(busy-)?bill.*"))
+    assert [(one.name, one.positions, one.read_again) for one in groups] == [
+        ("bill", 1, None),
+        ("bill-2", 1, None),
+    ]
     assert (fakes.target.groups["bill"], fakes.target.groups["bill-2"]) == ({("t", 0): 12}, {("t", 0): 20})
     assert {"audit", "busy-bill"}.isdisjoint(fakes.target.groups)
     assert [remark for remark in remarks if "busy-bill" in remark and "does not move" in remark]
-    assert len(fakes.context.run(mover.move_stored("nothing"))) == 1
+    groups, remarks = fakes.context.run(mover.move_stored("nothing"))
+    assert (groups, len(remarks)) == ([], 1)
 
 
 def a_group(name: str, offset: int) -> FollowedGroup:
