@@ -229,7 +229,7 @@ async def copy_tail(
     job = TransferJob(everything, until_end=True, on_loss=OnLoss.CONTINUE, rules=rules)
     transfer = Transfer(loop, source, sink, job)
     await transfer.prepare()
-    transfer.lanes = [lane for lane in transfer.lanes if lane.place in ranges]
+    transfer.select(ranges)
     running = loop.spawn(transfer.run())
     stuck_since: float | None = None
     while not running.is_done:
