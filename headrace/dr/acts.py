@@ -331,7 +331,7 @@ class SwitchoverActs:
         if found:
             named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
             raise Refused(
-                f"{operation.origin} has records that {operation.target} does not have: {named}",
+                f"records of {operation.origin} are neither replayed nor skipped: {named}",
                 advice="see headrace dr tail list; then run headrace dr tail replay or skip",
             )
         return operation

@@ -119,7 +119,7 @@ class GroupMove:
                     moved[name] = moved.get(name, 0) + count
                     remarks += said
         if not moved:
-            remarks.append(f"no group that matches {selection} has positions stored at {target}")
+            remarks.append(f"no group with stored positions at {target} matches {selection}")
         groups = [
             MovedGroup(name=name, positions=count, has_members=True) for name, count in moved.items() if count
         ]

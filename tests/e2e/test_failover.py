@@ -66,7 +66,7 @@ def test_a_lost_cluster_gets_back_only_what_it_lacks(site: Site, tmp_path: Path,
         (0, COPIED, TAIL),
         (1, COPIED, TAIL),
     ]
-    assert "tail" in site.run("dr", "failback", "pair", code=1)["failure"]
+    assert TOPIC in site.run("dr", "failback", "pair", code=1)["failure"]
     if is_thorough:
         assert site.run("dr", "tail", "export", "pair", str(tmp_path / "tail"))["records"] == len(tail)
     run(Kind.REPLAY, [], "dr", "tail", "replay", "pair")

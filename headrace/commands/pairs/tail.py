@@ -18,6 +18,7 @@ from headrace.commands.pairs.session import (
     show_plan,
 )
 from headrace.console.terminal import console, print_json, print_table, time_text
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.dr.session import PairSession
@@ -47,7 +48,8 @@ def list_tail(
         return
     _show(pair, found)
     for one in decisions:
-        console().print(f"{one['action']} of {one['records']} records by {one['operator']} {one['folder']}")
+        records = counted(one["records"], "record")
+        console().print(f"{one['action']} of {records} by {one['operator']} {one['folder']}")
 
 
 @app.command()
@@ -72,7 +74,7 @@ def export(
     if as_json:
         print_json({"pair": pair, **decision.model_dump(mode="json")})
     else:
-        console().print(f"{pair}: {decision.records} records in {decision.folder}")
+        console().print(f"{pair}: {counted(decision.records, 'record')} in {decision.folder}")
 
 
 @app.command()
