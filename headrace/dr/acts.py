@@ -325,7 +325,7 @@ class SwitchoverActs:
         if found:
             named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
             raise Refused(
-                f"{operation.target} lacks records of {operation.origin} that are neither replayed nor skipped: {named}",
+                f"records of {operation.origin} are neither replayed nor skipped: {named}",
                 advice="see headrace dr tail list; then run headrace dr tail replay or skip",
             )
         return operation

@@ -112,7 +112,7 @@ class GroupMove:
                     job = TranslateJob(state, ClusterRef(self.operation.origin), target, name)
                     remarks += await self._move_stored_group(job, log)
         if not moved:
-            remarks.append(f"{target} stores positions of no group that matches {selection}")
+            remarks.append(f"no group with stored positions at {target} matches {selection}")
         return remarks
 
     async def _move_stored_group(self, job: TranslateJob, log: GroupLog) -> list[str]:
