@@ -110,3 +110,28 @@ def test_roles_are_exchanged_twice_although_the_command_is_killed(
     assert found("source") == found("destination") == written
     status = invoked(instance, "dr", "status", "pair")
     assert (status["state"], status["operation"], len(status["history"])) == ("steady", None, 2)
+
+
+@pytest.mark.deep
+def test_a_drill_goes_there_and_back_while_the_pair_copies(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"orders-{uuid4().hex[:8]}"
+    pair = {
+        "dr__pair__primary": "source",
+        "dr__pair__standby": "destination",
+        "dr__pair__datastreams": '["over"]',
+        "dr__pair__still_seconds": "1",
+    }
+    instance = new_instance("one", **pair)
+    make_topic(kafka_pair.source.address, topic, PARTITIONS)
+    create = ("--source", "source", "--destination", "destination", "--topics", topic, "--owner", "tests")
+    invoked(instance, "datastream", "create", "over", *create)
+    for number in (1, 2):
+        found = invoked(instance, "dr", "drill", "pair", "--for", "1s", *DEADLINE)
+        assert (found["problems"], len(found["legs"])) == ([], 2), number
+    produce(kafka_pair.source.address, topic, some_records(PARTITIONS, EACH, "after"))
+    wait_until(
+        lambda: len(list(read_all(kafka_pair.destination.address, topic))) == EACH, "records are mirrored"
+    )
+    assert [one["name"] for one in instance.rest.get("/v1/datastreams")] == ["over"]

@@ -213,7 +213,10 @@ def test_clocks_that_differ_are_warned_of() -> None:
         name: {"ahead_seconds": ahead, "bound_seconds": 0.1}
         for name, ahead in {"east": -4.0, "west": 0.5, "other": 9.0}.items()
     }
-    instances = [{"name": "a", "health": {"clocks": clocks}}, {"name": "b", "health": None}]
+    instances: list[dict[str, Any]] = [
+        {"name": "a", "health": {"clocks": clocks}},
+        {"name": "b", "health": None},
+    ]
     (found,) = clock_items(instances, ["east", "west", "north"])
     assert (found.item, found.grade) == ("clocks", WARN)
     assert "east" in found.detail
