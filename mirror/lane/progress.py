@@ -162,7 +162,9 @@ class LaneProgress:
             target += count
         return foreign
 
-    def to_store(self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str) -> LaneProgress:
+    def to_store(
+        self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str, source_end: int
+    ) -> LaneProgress:
         """Return the progress to store, which shares ledger and map with this object."""
         return LaneProgress(
             self.ledger,
@@ -181,7 +183,7 @@ class LaneProgress:
             self.owner,
             caught_up=self.caught_up,
             owned_from=self.owned_from,
-            source_end=self.source_end,
+            source_end=source_end,
         )
 
     def note_sealed(self, upto: int) -> None:
