@@ -1,7 +1,7 @@
 // Page of pairs of clusters: state, loss of a failure now, plan and past operations. It changes nothing.
 
 import { html } from "../vendor/htm/standalone.module.js";
-import { Ago, Card, Sign, Troubles, usePage, useAnswers } from "../lib/parts.js";
+import { Ago, Card, Sign, Troubles, Value, useAnswers, usePage } from "../lib/parts.js";
 import { historyOf, operationOf, planOf, stateOf, topicsOf } from "../views/dr.js";
 
 export const title = () => "Disaster recovery";
@@ -35,7 +35,7 @@ function Loss({ topics, isKnown }) {
   const [shown, more] = usePage(topics, 20);
   if (!topics.length) return html`<p>${isKnown ? "A failure now would lose no record." : "Loss of a failure now: unknown."}</p>`;
   return html`<h3>Not at the other cluster</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col" class="num">Records</th><th scope="col" class="num">Age</th></tr></thead>
-    <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records">${row.records}</td><td class="num" data-label="Age">${row.age}</td></tr>`)}</tbody></table></div>${more}`;
+    <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records"><${Value} text=${row.records} /></td><td class="num" data-label="Age"><${Value} text=${row.age} /></td></tr>`)}</tbody></table></div>${more}`;
 }
 
 function Plan({ pair }) {

@@ -1,6 +1,6 @@
 // Pairs of clusters, whose roles `headrace dr` exchanges. Pure.
 
-import { count, duration } from "../lib/format.js";
+import { UNKNOWN, count, duration } from "../lib/format.js";
 
 const TONES = { steady: ["good", "●"], "failed-over": ["warn", "▲"], degraded: ["bad", "■"], unknown: ["bad", "?"] };
 
@@ -21,7 +21,8 @@ export const planOf = (pair) => pair.plan.map((one) => ({ ...one, isCurrent: pai
 
 /** Topics with records that a failure would lose. */
 export const topicsOf = (pair) => pair.topics.filter((one) => one.records > 0 || one.unknown > 0).map((one) => ({
-  topic: one.topic, records: one.unknown ? `at least ${count(one.records)}` : count(one.records), age: duration(one.seconds * 1000),
+  topic: one.topic, records: !one.unknown ? count(one.records) : one.records ? `at least ${count(one.records)}` : UNKNOWN,
+  age: one.unknown ? UNKNOWN : duration(one.seconds * 1000),
 }));
 
 /** Past operations, the last one first. */
