@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from httpx import AsyncBaseTransport
 
@@ -21,7 +21,7 @@ from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import ProblemStore
-from mirror.errors import HistoryUnavailable
+from mirror.errors import HeadraceError, HistoryUnavailable
 from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
@@ -90,6 +90,20 @@ class UsageReport(NamedTuple):
     measured_by: str
     currency: str
     quota_of: Callable[[str], int]
+
+
+class Pair(Protocol):
+    """State of a pair of clusters, without the lag of its datastreams."""
+
+    @property
+    def datastreams(self) -> Collection[str]:
+        """Names of the datastreams to the cluster that is not active."""
+        ...
+
+    def document(self, lags: Mapping[str, Sequence[Mapping[str, Any]] | HeadraceError]) -> dict[str, Any]:
+        """Return the document of `headrace dr status`. `lags`: partitions of each datastream as in its lag,
+        or the reason why they are unknown."""
+        ...
 
 
 def no_usage(_: TimeRange) -> NoReturn:
@@ -195,6 +209,8 @@ class Services:
 
     audits: Callable[[], Sequence[TopicAudit]] = tuple
     """Returns the state of the continuous audits of this instance, by datastream and topic."""
+    pairs: Callable[[], Sequence[Pair]] = tuple
+    """Returns the pairs of clusters in the settings. Raises Unreachable."""
     process_report: Callable[[], ProcessReport] = ProcessReport
     """Returns the resource usage of this instance's processes, and its plug-ins."""
 

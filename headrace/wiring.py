@@ -32,6 +32,7 @@ from headrace.coordination.client import (
     service_name,
     store_sentence,
 )
+from headrace.dr.pairs import PairReader
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
@@ -220,7 +221,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
 
 
 def _complete(services: Services, access: AccessMethods, settings: HeadraceSettings) -> Services:
-    """Add access control, rate limits, the capacity of a task and the histories."""
+    """Add access control, rate limits, the capacity of a task, the histories and incidents."""
     load_history, latency_history = histories_of(settings)
     return replace(
         services,
@@ -229,6 +230,7 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
         load_history=load_history,
         latency_history=latency_history,
         usage=usage_of(settings, services.control),
+        incidents=kept_incidents(settings),
         is_certificate_readable=partial(is_readable, settings.api.tls),
         certificates=partial(certificates_of, settings),
         limits=settings.api.limits,
@@ -323,7 +325,7 @@ def _services(
         followed_groups=cluster_questions.followed_groups,
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
-        incidents=kept_incidents(settings),
+        pairs=PairReader(settings, session, cluster_questions.pair_copy),
         topics=partial(_topics_of, world_views.questions()),
         retirements=_retirements(settings, session, world_views, cluster_questions, control),
         is_store_answering=session.is_answering,

@@ -50,6 +50,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_DATASTREAM}/consumer-groups",
             f"{_DATASTREAM}/consumer-groups/{{group:path}}",
             "/v1/docs",
+            "/v1/dr",
             "/v1/events",
             "/v1/groups/{prefix}",
             "/v1/incidents",

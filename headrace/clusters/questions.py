@@ -12,6 +12,8 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
+from mirror.jobs.dr.log import StateCopy
+from mirror.jobs.dr.operation import PairState
 from mirror.jobs.groups.follower import stored_groups
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
@@ -62,6 +64,10 @@ class ClusterQuestions:
     def followed_groups(self, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
         """Return the stored state of a datastream's groups at its destination. Raises NewerFormat."""
         return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
+
+    def pair_copy(self, cluster: ClusterRef, name: str) -> PairState | None:
+        """Return the copy of a pair's state at a cluster. Raises CorruptData, NewerFormat."""
+        return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
         """Return the committed positions of a consumer group on both sides."""

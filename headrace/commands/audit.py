@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperGroup
@@ -49,9 +49,10 @@ KeyOption = Annotated[
 
 
 class DefaultCommandGroup(TyperGroup):
-    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`."""
+    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`. `default`: name of
+    that command."""
 
-    default: Final = "compare"
+    default: ClassVar[str] = "compare"
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Insert the default command unless the arguments name a command or ask for help."""
@@ -195,7 +196,7 @@ def certify(
     from mirror.model.datastreams.starts import read_start
 
     settings = load_settings(config)
-    private = signing_key(_key_of(settings, key))
+    private = signing_key(key_of(settings, key))
     from_ms, to_ms = (read_start(name, text, ()).at_ms for name, text in (("--from", since), ("--to", until)))
     period = Period(from_ms or 0, to_ms or 0)
     if period.from_ms >= period.to_ms:
@@ -234,7 +235,7 @@ def check(
     from mirror.jobs.certify_job import changed_since
 
     settings = load_settings(config)
-    document = read_certificate(_content(file), verification_key(_key_of(settings, key)))
+    document = read_certificate(content_of(file), verification_key(key_of(settings, key)))
     changed = []
     if against_clusters:
         with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
@@ -253,16 +254,18 @@ def check(
         raise typer.Exit(1)
 
 
-def _key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
+def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
+    """Return the content of the file with the key to sign or to check with. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)
     if file is None:
         raise ConfigError("no key is given", advice="pass --key, or set commands.audit_key_file")
-    return _content(file)
+    return content_of(file)
 
 
-def _content(file: Path) -> bytes:
+def content_of(file: Path) -> bytes:
+    """Return the content of a file. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     try:

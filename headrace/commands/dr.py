@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import complain, console, note, print_json, print_table
+from headrace.commands.pairs.drill import drill
+from headrace.commands.pairs.report import app as report_app
+from headrace.commands.pairs.session import (
+    DeadlineOption,
+    DryRunOption,
+    PairArgument,
+    conclude,
+    open_session,
+    result_of,
+    show_plan,
+)
+from headrace.commands.pairs.tail import app as tail_app
+from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
-if TYPE_CHECKING:
-    from headrace.dr.session import PairSession
-    from mirror.jobs.dr.operation import PairState
-
 app = typer.Typer(no_args_is_help=True)
-PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
-_COLUMNS: Final = ("topic", "records", "seconds", "unknown")
+app.add_typer(report_app, name="report", help="Write a signed report on the last switch-over.")
+app.add_typer(tail_app, name="tail", help="Decide on the records that a lost cluster still has.")
+app.command()(drill)
+_COLUMNS: Final = ("topic", "records", "bytes", "seconds", "unknown")
+_LOSS_COLUMNS: Final = ("topic", "partition", "first", "end", "least", "most", "seconds")
+_AWAY_SECONDS: Final = 10.0
+"""Longest time to wait for a response of a cluster that may be lost."""
 
 
 @app.command()
@@ -29,7 +39,7 @@ def status(
     """Show the active cluster, and how much a failure would lose now."""
     from headrace.dr.status import status_of
 
-    with _session(pair, at, config, reads_only=True) as session:
+    with open_session(pair, at, config, reads_only=True, request_seconds=_AWAY_SECONDS) as session:
         found = status_of(session)
     if as_json:
         print_json(found)
@@ -38,7 +48,7 @@ def status(
     operation = found["operation"]
     if operation is not None:
         console().print(
-            f"switch-over to {operation['target']} by {operation['operator']}: {operation['step']}"
+            f"{operation['kind']} to {operation['target']} by {operation['operator']}: {operation['step']}"
             + (f"; being undone: {operation['failure']}" if operation["failure"] else "")
         )
     print_table("not at the other cluster", _COLUMNS, found["topics"])
@@ -56,7 +66,7 @@ def check(
     """
     from headrace.dr.check import check_pair
 
-    with _session(pair, at, config, reads_only=True) as session:
+    with open_session(pair, at, config, reads_only=True) as session:
         found = check_pair(session)
     ready = not any(item.grade == "fail" for item in found)
     if as_json:
@@ -75,10 +85,8 @@ def check(
 def switchover(
     pair: PairArgument,
     to: Annotated[str, typer.Option(help="Cluster that producers write to afterwards.")],
-    deadline: Annotated[
-        str, typer.Option(help="Time after which an incomplete switch-over is undone.")
-    ] = "10m",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")] = False,
+    deadline: DeadlineOption = "10m",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -89,20 +97,86 @@ def switchover(
     restored. Exits with 1 if producers still write to the former cluster.
     """
     from headrace.console.durations import milliseconds
-    from headrace.dr.acts import plan_of
+
+    seconds = milliseconds(deadline) / 1000
+    with open_session(pair, at, config, reads_only=dry_run) as session:
+        if dry_run:
+            state = session.planned(to)
+            show_plan(session, state, as_json=as_json)
+            return
+        conclude(session, session.run(session.planned(to), seconds), as_json=as_json)
+
+
+@app.command()
+def failover(
+    pair: PairArgument,
+    to: Annotated[str, typer.Option(help="Cluster that producers write to afterwards.")],
+    max_loss: Annotated[
+        str, typer.Option(help="Accepted loss, such as 1000-records or 30s of records.")
+    ] = "0-records",
+    accept_loss: Annotated[
+        str, typer.Option(help="Figure of the loss, as shown, to accept it beyond --max-loss.")
+    ] = "",
+    deadline: DeadlineOption = "10m",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move to the other cluster although the active one is lost.
+
+    Shows the records that are lost, by partition; fails if they exceed the limit. The lost cluster keeps
+    them: see headrace dr tail. Run it again after an interruption: it continues. Exits with 1 if it was
+    undone.
+    """
+    from headrace.console.durations import milliseconds
     from mirror.jobs.dr.operation import operation_of
 
     seconds = milliseconds(deadline) / 1000
-    with _session(pair, at, config, reads_only=dry_run) as session:
-        if dry_run:
-            state = session.planned(to)
-            plan = plan_of(state, operation_of(state), session.settings)
-            if as_json:
-                print_json({"pair": pair, "active": state.active, "steps": plan})
-            else:
-                print_table(f"{pair}: {state.active} to {to}", ["step", "action"], plan)
+    with open_session(pair, at, config, reads_only=dry_run, request_seconds=_AWAY_SECONDS) as session:
+        state = session.planned_failover(to, max_loss, accept_loss)
+        operation = operation_of(state)
+        loss = operation.loss
+        if loss is not None and not as_json:
+            rows = [one.model_dump() for one in loss.partitions]
+            print_table(f"loss: {loss.figure}", _LOSS_COLUMNS, rows)
+        if not dry_run:
+            conclude(session, session.run(state, seconds), as_json=as_json)
             return
-        _conclude(session, session.switch(to, seconds), as_json=as_json)
+        excess = operation.limit.excess(loss) if loss is not None else ""
+        facts = {"loss": loss and loss.model_dump(mode="json"), "figure": loss and loss.figure}
+        show_plan(session, state, as_json=as_json, facts={**facts, "excess": excess})
+    if excess:
+        complain(excess)
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def failback(
+    pair: PairArgument,
+    deadline: DeadlineOption = "10m",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Return to the lost cluster after a failover.
+
+    Copies only the records that the active cluster has received since the fork, then switches over. Fails
+    while the tail is undecided. Run it again after an interruption: it continues.
+    """
+    from headrace.console.durations import milliseconds
+    from mirror.jobs.dr.operation import Kind, is_returning
+
+    seconds = milliseconds(deadline) / 1000
+    with open_session(pair, at, config, reads_only=dry_run) as session:
+        if not dry_run:
+            conclude(session, session.fail_back(seconds), as_json=as_json)
+            return
+        state = session.state()
+        target = session.settings.other(state.active)
+        state = session.planned(target) if is_returning(state) else session.planned("", Kind.FAILBACK)
+        show_plan(session, state, as_json=as_json)
 
 
 @app.command()
@@ -113,46 +187,13 @@ def abort(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo a switch-over that is in progress: fence, stopped and opposite datastreams.
+    """Undo an operation that is in progress: fence, stopped and opposite datastreams.
 
     Positions of groups that are committed at the other cluster remain there.
     """
-    with _session(pair, at, config, reads_only=False) as session:
+    with open_session(pair, at, config, reads_only=False) as session:
         state = session.abort(reason)
     if as_json:
-        print_json(_result(session, state))
+        print_json(result_of(session, state))
     else:
         console().print(f"{pair}: undone; producers write to {state.active}")
-
-
-def _session(
-    pair: str, at: str, config: Path | None, *, reads_only: bool
-) -> AbstractContextManager[PairSession]:
-    from headrace.dr.session import pair_session
-    from headrace.settings import load_settings
-
-    return pair_session(load_settings(config), pair, connect(at, config), note, reads_only=reads_only)
-
-
-def _result(session: PairSession, state: PairState) -> dict[str, Any]:
-    past = state.history[-1].model_dump(mode="json")
-    rto_ms = session.settings.rto_seconds * 1000
-    return {"pair": session.name, "active": state.active, **past, "rto_met": past["closed_ms"] <= rto_ms}
-
-
-def _conclude(session: PairSession, state: PairState, *, as_json: bool) -> None:
-    """Show the end of a switch-over. Exits with 1 if it was undone."""
-    past = state.history[-1]
-    if as_json:
-        print_json(_result(session, state))
-    elif past.failure:
-        complain(f"the switch-over of {session.name} was undone: {past.failure}")
-    else:
-        console().print(
-            f"{session.name}: producers write to {state.active} now; they were stopped for"
-            f" {past.closed_ms / 1000:.1f} s"
-        )
-        for remark in past.notes:
-            console().print(remark)
-    if past.failure:
-        raise typer.Exit(EXIT_FAILED)

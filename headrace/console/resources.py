@@ -1,13 +1,14 @@
-"""REST paths that commands request, conditions to wait for, and the state of an instance."""
+"""REST paths that commands request, conditions to wait for, and the state of instances."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from mirror.errors import InvalidRequest
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.wording import duration_text
 
 DATASTREAMS: Final = "/v1/datastreams"
@@ -17,6 +18,8 @@ OPERATIONS: Final = "/v1/operations"
 PLANS: Final = "/v1/plans"
 UNKNOWN: Final = "?"
 """An unknown value in a cell of a table."""
+_MOST_SKEW_MS: Final = 1_000.0
+"""Tolerated clock skew. Ages of records are wrong by the same amount."""
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
@@ -105,3 +108,39 @@ def _below(folder: str, name: str) -> str:
 def age_text(milliseconds: float | None) -> str:
     """Format the age of a record for a table."""
     return UNKNOWN if milliseconds is None else duration_text(milliseconds / 1_000)
+
+
+class ClusterSkew(NamedTuple):
+    """Largest clock skew of a cluster's brokers that an instance has measured."""
+
+    skew: ClockSkew
+    instance: str
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Return whether ages of records are right to a second."""
+        return self.skew.least_ms <= _MOST_SKEW_MS
+
+    @property
+    def amount(self) -> str:
+        """Skew and its bound in seconds."""
+        return f"{abs(self.skew.ahead_ms) / 1000:.3f} s, to {self.skew.bound_ms / 1000:.3f} s"
+
+    @property
+    def sentence(self) -> str:
+        """Direction and size of the skew."""
+        side = "ahead of" if self.skew.ahead_ms > 0 else "behind"
+        return f"a broker's clock is {side} that of instance {self.instance}: {self.amount}"
+
+
+def worst_skews(instances: Iterable[Mapping[str, Any]]) -> dict[str, ClusterSkew]:
+    """Return the largest skew by cluster, in order of their names. `instances`: response of
+    `GET /v1/instances`."""
+    found: dict[str, ClusterSkew] = {}
+    for instance in instances:
+        for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():
+            skew = ClockSkew(one["ahead_seconds"] * 1000, one["bound_seconds"] * 1000)
+            known = found.get(cluster)
+            if known is None or skew.least_ms > known.skew.least_ms:
+                found[cluster] = ClusterSkew(skew, instance["name"])
+    return dict(sorted(found.items()))

@@ -35,7 +35,8 @@ class ClientSettings(Settings):
     key_file: str = ""
     """Private key (PEM) of `certificate_file`; empty if that file contains the key."""
     audit_key_file: str = ""
-    """Ed25519 private key (PEM, without a password) with which `headrace audit certify` signs."""
+    """Ed25519 private key (PEM, without a password) with which `headrace audit certify` and `headrace dr
+    report` sign."""
     largest_answer_bytes: PositiveInt = LARGEST_ANSWER_BYTES
     """Maximum size of a response of the service in bytes."""
 

@@ -1,8 +1,9 @@
-"""The acts of a switch-over on clusters and on the service."""
+"""The acts of operations on clusters and on the service."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,14 +11,17 @@ from headrace.clusters.audits import audit_job
 from headrace.console.resources import WaitCondition
 from headrace.dr.datastreams import PairDatastreams, body_of, opposite, require_direction
 from headrace.dr.groups import GroupMove
+from headrace.dr.loss import measured_loss
+from headrace.dr.tail import TailReader, copy_tail, marked, replay_sink
 from mirror.client.cluster import Cluster
-from mirror.errors import Refused, TimedOut
-from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopied
+from mirror.errors import NothingStored, Refused, TimedOut
+from mirror.jobs.dr.coverage import PartitionSpan, gaps_of, left_out, unaccounted, uncopied
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
+from mirror.jobs.dr.fork import Fork, Loss, document_of, fork_of, merged, offsets_of
 from mirror.jobs.dr.operation import (
     Denial,
+    Kind,
     PairState,
-    PartitionOffsets,
     Step,
     Switchover,
     has_reached,
@@ -27,6 +31,9 @@ from mirror.jobs.dr.settings import PairSettings
 from mirror.jobs.dr.stillness import Ends, log_ends, stray_batch, watch_ends
 from mirror.jobs.stored_lanes import stored_lanes
 from mirror.lane.progress import LaneProgress
+from mirror.lane.rules import RoutingRules
+from mirror.model.datastreams.policy import Isolation
+from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import EARLIEST, LATEST
@@ -35,6 +42,8 @@ from mirror.wording import counted, first_few
 
 _SETTLE_SECONDS: Final = 2.0
 _NAMES_SHOWN: Final = 5
+Definitions = Mapping[str, Mapping[str, Any]]
+"""Datastreams by name, in the form of /v1."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +64,17 @@ class SwitchoverActs:
                 return self._with_definitions(state, operation)
             case Step.FENCED:
                 return self._with_fence(operation)
-            case Step.REVERSED if not operation.starts:
-                here = self.bench.run(self._ends(operation, operation.origin))
+            case Step.LOSS_ACCEPTED:
+                defined = self._with_definitions(state, operation)
+                return defined.with_(loss=self.loss(defined))
+            case Step.FORKED if operation.fork is None:
+                return self._with_fork(operation)
+            case Step.SETTLED:
+                return self._with_settled_fork(operation)
+            case Step.REVERSED if not operation.starts and operation.kind is not Kind.FAILBACK:
+                here = self.bench.run(self._ends(operation.definitions, operation.origin))
                 self.bench.run(self._refuse_writes(operation, here))
-                ends = self.bench.run(self._ends(operation, operation.target))
+                ends = self.bench.run(self._ends(operation.definitions, operation.target))
                 return operation.with_(starts=document_of(ends))
         return operation
 
@@ -76,7 +92,7 @@ class SwitchoverActs:
         origin = self._cluster(operation.origin)
         own = {origin.principal, self._cluster(operation.target).principal}
         refuse_own(principals, own)
-        topics = self.bench.run(self.topics(operation, operation.origin))
+        topics = self.bench.run(self.topics(operation.definitions, operation.origin))
         present = self.bench.run(denials_at(origin))
         wanted = [Denial(topic=topic, principal=one) for topic in sorted(topics) for one in principals]
         new = [one for one in wanted if one not in present]
@@ -96,6 +112,11 @@ class SwitchoverActs:
             Step.STOPPED: self._stop,
             Step.REVERSED: self._reverse,
             Step.OPEN: self._open,
+            Step.LOSS_ACCEPTED: self._accept,
+            Step.FORKED: self._accept,
+            Step.SETTLED: lambda _state, operation: operation,
+            Step.REPLAYED: self._replay,
+            Step.TAIL_DECIDED: self._require_decision,
         }
         return acts[operation.step](state, operation)
 
@@ -132,7 +153,7 @@ class SwitchoverActs:
 
     async def _verified(self, operation: Switchover) -> Switchover:
         origin = self._cluster(operation.origin)
-        places = await self._places(operation, operation.origin)
+        places = await self._places(operation.definitions, operation.origin)
         ends = await watch_ends(origin, places, self.settings.still_seconds, _SETTLE_SECONDS)
         if not has_reached(operation, Step.STOPPED):
             return operation.with_(ends=document_of(ends))
@@ -171,7 +192,7 @@ class SwitchoverActs:
             return [f"{found[0]}: a transaction is open at offset {stable[worst].offset}", *found[1:]]
         return found
 
-    def _account(self, _state: PairState, operation: Switchover) -> Switchover:
+    def _account(self, state: PairState, operation: Switchover) -> Switchover:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
@@ -180,14 +201,21 @@ class SwitchoverActs:
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()
         ]
-        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+        audits = [topic for name in state.datastreams.values() for topic in self.datastreams.audits(name)]
+        return operation.with_(
+            audits=tuple(audits),
+            gaps=gaps_of(lanes),
+            notes=tuple(dict.fromkeys([*operation.notes, *notes])),
+        )
 
     def _move_groups(self, state: PairState, operation: Switchover) -> Switchover:
         if not self.settings.groups:
             return operation
         mover = GroupMove(self.bench, operation, state.previous, state.datastreams)
-        notes = self.bench.run(mover.move(self.settings.groups))
-        return operation.with_(notes=tuple(dict.fromkeys([*operation.notes, *notes])))
+        is_failover = operation.kind is Kind.FAILOVER
+        move = mover.move_stored if is_failover else mover.move
+        groups, notes = self.bench.run(move(self.settings.groups))
+        return operation.with_(groups=tuple(groups), notes=tuple(dict.fromkeys([*operation.notes, *notes])))
 
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):
@@ -209,6 +237,103 @@ class SwitchoverActs:
     def _open(self, state: PairState, operation: Switchover) -> Switchover:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
+        if operation.kind is Kind.FAILOVER:  # nobody must resume them when the source returns
+            for name in state.datastreams.values():
+                self.datastreams.delete(name)
+        return operation
+
+    # Failover
+
+    def loss(self, operation: Switchover) -> Loss:
+        """Return the loss of a failover now. Raises Unreachable."""
+        reported: dict[TopicPartition, int | None] = {}
+        for name in operation.definitions:
+            for one in self.datastreams.lag(name)["partitions"]:
+                reported[TopicPartition(one["topic"], one["partition"])] = one["source_end"]
+        return self.bench.run(self._loss(operation, reported))
+
+    async def _loss(self, operation: Switchover, reported: Mapping[TopicPartition, int | None]) -> Loss:
+        target, lanes = self._cluster(operation.target), await self._lanes(operation)
+        places = await self._places(operation.definitions, operation.target)
+        source_ends = {place: end for place, end in reported.items() if end is not None}
+        return await measured_loss(target, reported, lanes, source_ends, await log_ends(target, places))
+
+    def _accept(self, _state: PairState, operation: Switchover) -> Switchover:
+        """Raise Refused if the loss exceeds the limit."""
+        loss = operation.loss or Loss()
+        if excess := operation.limit.excess(loss):
+            raise Refused(
+                f"{excess}: the loss is {loss.figure}",
+                advice=f"accept it with --accept-loss {loss.figure}",
+            )
+        return operation
+
+    def _with_fork(self, operation: Switchover) -> Switchover:
+        """Add the fork, and the loss after the datastreams have stopped, which may differ."""
+        fork = self.bench.run(self._fork(operation))
+        loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
+        return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)
+
+    async def _fork(self, operation: Switchover) -> Fork:
+        lanes, ends = await self._lanes(operation), await self._ends(operation.definitions, operation.target)
+        fork = fork_of(operation.identity, operation.origin, self.bench.clock.now_ms(), lanes, ends)
+        given = {
+            topic: {int(number): int(offset) for number, offset in offsets.items()}
+            for one in operation.definitions.values()
+            for topic, offsets in one["start_positions"].items()
+        }
+        return fork.model_copy(
+            update={
+                "copied": merged(given, fork.copied),
+                "ends": merged(document_of(ends), fork.ends),
+                "definitions": operation.definitions,
+            }
+        )
+
+    # The tail, and the way back
+
+    def tail(self, fork: Fork) -> TailReader:
+        """Return a reader of the tail."""
+        jobs = [audit_job(definition) for definition in fork.definitions.values()]
+        committed = all(job.isolation is Isolation.READ_COMMITTED for job in jobs)
+        return TailReader(self.bench, fork, committed)
+
+    def ends_at(self, cluster: str, definitions: Definitions) -> Ends:
+        """Return the ends of the selected topics at a cluster. Raises Unreachable."""
+        return self.bench.run(self._ends(definitions, cluster))
+
+    def _with_settled_fork(self, operation: Switchover) -> Switchover:
+        """Add the exact fork, and for a decision the offsets and the number of records that it applies to."""
+        reader = self.tail(fork_in(operation))
+        fork = self.bench.run(reader.settle())
+        settled = operation.with_(fork=fork, starts=fork.ends)
+        if operation.kind is Kind.FAILBACK:
+            return settled
+        expression = expression_of("topics", operation.selection)
+        chosen = {topic: ends for topic, ends in operation.ends.items() if expression.matches(topic)}
+        found = self.bench.run(self.tail(fork).list(offsets_of(chosen)))
+        return settled.with_(ends=chosen, records=sum(one.records for one in found))
+
+    def _replay(self, _state: PairState, operation: Switchover) -> Switchover:
+        reader = self.tail(fork_in(operation))
+        sink = replay_sink(reader, operation.target)
+        rules = RoutingRules(transforms=(marked(operation.origin),), transform_names=("replay",))
+        ranges = self.bench.run(reader.ranges(offsets_of(operation.ends)))
+        try:
+            self.bench.run(copy_tail(reader, ranges, sink, rules))
+        finally:
+            sink.close()
+        return operation
+
+    def _require_decision(self, _state: PairState, operation: Switchover) -> Switchover:
+        """Raise Refused if the tail has records whose replay or skip is not decided."""
+        found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
+        if found:
+            named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
+            raise Refused(
+                f"records of {operation.origin} are neither replayed nor skipped: {named}",
+                advice="see headrace dr tail list; then run headrace dr tail replay or skip",
+            )
         return operation
 
     # Clusters
@@ -216,9 +341,9 @@ class SwitchoverActs:
     def _cluster(self, name: str) -> Cluster:
         return self.bench.cluster(ClusterRef(name))
 
-    async def topics(self, operation: Switchover, cluster: str) -> dict[str, int]:
+    async def topics(self, definitions: Definitions, cluster: str) -> dict[str, int]:
         """Return the number of partitions of the selected topics at a cluster."""
-        jobs = [audit_job(definition) for definition in operation.definitions.values()]
+        jobs = [audit_job(definition) for definition in definitions.values()]
         found = await self._cluster(cluster).all_topics()
         return {
             name: len(topic.leaders)
@@ -226,43 +351,34 @@ class SwitchoverActs:
             if name not in self.own_topics and any(job.selection.matches(name) for job in jobs)
         }
 
-    async def _places(self, operation: Switchover, cluster: str) -> list[TopicPartition]:
-        counts = await self.topics(operation, cluster)
+    async def _places(self, definitions: Definitions, cluster: str) -> list[TopicPartition]:
+        counts = await self.topics(definitions, cluster)
         return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
 
-    async def _ends(self, operation: Switchover, cluster: str) -> Ends:
-        return await log_ends(self._cluster(cluster), await self._places(operation, cluster))
+    async def _ends(self, definitions: Definitions, cluster: str) -> Ends:
+        return await log_ends(self._cluster(cluster), await self._places(definitions, cluster))
 
     async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
-        """Return the stored progress of the datastreams. Raises NothingStored, Unreachable."""
+        """Return the stored progress of the datastreams. Raises Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
             job = audit_job(definition)
-            lanes = await stored_lanes(self.bench, ClusterRef(operation.target), job.state)
-            found |= {key.partition: lane for key, lane in lanes.items()}
+            with suppress(NothingStored):
+                lanes = await stored_lanes(self.bench, ClusterRef(operation.target), job.state)
+                found |= {key.partition: lane for key, lane in lanes.items()}
         return found
 
 
-def document_of(offsets: Ends) -> dict[str, dict[int, int]]:
-    """Return offsets by topic and partition."""
-    found: dict[str, dict[int, int]] = {}
-    for place, offset in sorted(offsets.items()):
-        found.setdefault(place.topic, {})[place.partition] = offset
-    return found
-
-
-def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
-    """Return offsets by place; the inverse of `document_of`."""
-    return {
-        TopicPartition(topic, number): offset
-        for topic, offsets in document.items()
-        for number, offset in offsets.items()
-    }
+def fork_in(operation: Switchover) -> Fork:
+    """Return the fork of an operation on a tail."""
+    assert operation.fork is not None, "begin() requires a fork"
+    return operation.fork
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
     """Return the remaining steps, with a description of each."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
+    is_failover = operation.kind is Kind.FAILOVER
     texts = {
         Step.LAG_OK: f"check that {names} run, and are less than {settings.rpo_seconds:g} s behind",
         Step.FENCED: f"deny Write at {origin} to {', '.join(settings.principals) or 'nobody'}",
@@ -271,13 +387,19 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
         Step.AUDITED: "check that every offset has a class",
         Step.GROUPS_MOVED: f"commit the positions of groups {settings.groups or '(none)'}",
         Step.STOPPED: f"stop {names}",
-        Step.REVERSED: f"delete {names}, and create {', '.join(state.next_names.values())} from the ends of"
-        f" {operation.target}",
-        Step.OPEN: f"allow Write at {operation.target}",
+        Step.REVERSED: f"delete {names}, and create {', '.join(state.next_names.values())} from the "
+        + ("fork" if operation.kind is Kind.FAILBACK else f"ends of {operation.target}"),
+        Step.OPEN: f"allow Write at {operation.target}" + (f", and delete {names}" if is_failover else ""),
+        Step.LOSS_ACCEPTED: "check that the loss is within the limit",
+        Step.FORKED: f"record where the copies at {operation.target} end",
+        Step.SETTLED: "find copies without a checkpoint",
+        Step.REPLAYED: f"write the tail to {operation.target}",
+        Step.TAIL_DECIDED: f"check that the tail of {origin} is decided",
     }
     found: list[dict[str, Any]] = []
     step: Step | None = operation.step
     while step is not None:
         found.append({"step": step.value, "action": texts[step]})
-        step = step_after(step)
+        operation = operation.with_(step=step)
+        step = step_after(operation)
     return found

@@ -15,6 +15,7 @@ from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, VersionConflict
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState, read_state, write_state
+from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import NodeStore
 from mirror.replication.context import EngineContext
@@ -43,6 +44,29 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
             yield nodes
 
 
+def fresh_state(name: str, settings: PairSettings) -> PairState:
+    """Return the state of a pair that has none."""
+    return PairState(
+        name=name,
+        active=settings.primary,
+        datastreams={datastream: datastream for datastream in settings.datastreams},
+    )
+
+
+def with_settings(state: PairState, settings: PairSettings) -> PairState:
+    """Return the state with the datastreams of the present settings, unless an operation is in progress or
+    the pair has failed over."""
+    is_fixed = state.operation is not None or state.fork is not None
+    if is_fixed or set(state.datastreams) == set(settings.datastreams):
+        return state
+    return state.with_(datastreams={name: state.datastreams.get(name, name) for name in settings.datastreams})
+
+
+def node_of(name: str) -> str:
+    """Return the path of the node with the state of a pair."""
+    return f"{znodes.DR}/{quote(name, safe='')}"
+
+
 class PairBook:
     """Reads and writes the state of one pair. `fresh`: state of a pair that has none. `note`: receives a
     sentence about a copy that could not be read or written.
@@ -61,12 +85,19 @@ class PairBook:
     ) -> None:
         self._nodes = nodes
         self._bench = bench
+        self._clusters = clusters
         self._copies = {name: StateCopy(bench, reference, fresh.name) for name, reference in clusters.items()}
         self._fresh = fresh
         self._note = note
-        self._path = f"{znodes.DR}/{quote(fresh.name, safe='')}"
+        self._path = node_of(fresh.name)
         self._writer = uuid4().hex
         self._node_version: int | None = None
+        self.silent: set[str] = set()
+        """Clusters that do not respond: not read, and written only if they must have the state."""
+
+    def beside(self, fresh: PairState) -> PairBook:
+        """Return the book of another state at the same places."""
+        return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def read(self) -> PairState:
         """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""
@@ -75,9 +106,12 @@ class PairBook:
         if stored is not None:
             found.append(stored)
         for name, copy in self._copies.items():
+            if name in self.silent:
+                continue
             try:
                 state = self._bench.run(copy.read())
             except HeadraceError as error:
+                self.silent.add(name)
                 self._note(f"cannot read the state of {self._fresh.name} at {name}: {error}")
             else:
                 found += [] if state is None else [state]
@@ -96,11 +130,14 @@ class PairBook:
                     advice=f"see headrace dr status {new.name}",
                 ) from error
         for name, copy in self._copies.items():
+            if name in self.silent and not everywhere:
+                continue
             try:
                 self._bench.run(copy.write(new))
             except HeadraceError as error:
                 if everywhere:
                     raise
+                self.silent.add(name)
                 self._note(f"cannot store the state of {new.name} at {name}: {error}")
         return new
 

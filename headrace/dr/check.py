@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from headrace.console.resources import WaitCondition
+from headrace.console.resources import WaitCondition, worst_skews
 from headrace.dr.datastreams import require_direction
 from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
@@ -77,6 +77,7 @@ class PairCheck:
             "fence": self._fence,
             "rights": self._rights,
             "groups": self._groups,
+            "clocks": self._clocks,
         }
         found: list[CheckItem] = []
         for name, check in checks.items():
@@ -93,7 +94,9 @@ class PairCheck:
     def _operation(self) -> Iterator[CheckItem]:
         present = self._state.operation
         if present is not None:
-            yield CheckItem("operation", FAIL, f"a switch-over to {present.target} is at {present.step}")
+            yield CheckItem("operation", FAIL, f"a {present.kind} to {present.target} is at {present.step}")
+        if self._state.fork is not None:
+            yield CheckItem("operation", FAIL, f"it has failed over to {self._state.active}: run a failback")
 
     def _datastreams(self) -> Iterator[CheckItem]:
         if self._problem is not None:
@@ -121,7 +124,9 @@ class PairCheck:
     def _counts(self, cluster: str) -> dict[str, int]:
         """Return the numbers of partitions of the pair's topics, as of the first call."""
         if cluster not in self._known:
-            self._known[cluster] = self._session.bench.run(self._session.acts.topics(self._plan, cluster))
+            self._known[cluster] = self._session.bench.run(
+                self._session.acts.topics(self._plan.definitions, cluster)
+            )
         return self._known[cluster]
 
     def _topic_settings(self) -> Iterator[CheckItem]:
@@ -185,6 +190,19 @@ class PairCheck:
                 yield CheckItem("groups", WARN, f"share group {name} does not move")
             elif name in there and there[name].has_members:
                 yield CheckItem("groups", FAIL, f"group {name} has members at {self._plan.target}")
+
+    def _clocks(self) -> Iterator[CheckItem]:
+        instances = self._session.acts.datastreams.instances()
+        yield from clock_items(instances, (self._plan.origin, self._plan.target))
+
+
+def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
+    """Warn of clusters whose clocks differ from those of instances: ages of records, and therefore the loss
+    in seconds, are wrong by the same amount. `instances`: response of `GET /v1/instances`."""
+    skews = worst_skews(instances)
+    for cluster in clusters:
+        if cluster in skews and not skews[cluster].is_tolerable:
+            yield CheckItem("clocks", WARN, f"{cluster}: {skews[cluster].sentence}")
 
 
 async def _may_alter(cluster: Cluster) -> bool:

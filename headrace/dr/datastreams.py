@@ -11,7 +11,8 @@ from headrace.console.client import RestClient
 from headrace.console.datastreams.conditions import unmet_condition
 from headrace.console.resources import DATASTREAMS, WaitCondition, path_of
 from mirror.errors import AlreadyExists, NotFound, Refused, TimedOut
-from mirror.jobs.dr.operation import PartitionOffsets
+from mirror.jobs.dr.fork import PartitionOffsets
+from mirror.jobs.dr.operation import AuditedTopic
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.topics import TopicNaming
 
@@ -32,6 +33,25 @@ class PairDatastreams:
         """Return the lag as in `GET /v1/datastreams/{name}/lag`."""
         found: Mapping[str, Any] = self._client.get(f"{path_of(name)}/lag")
         return found
+
+    def instances(self) -> list[Mapping[str, Any]]:
+        """Return the instances as in `GET /v1/instances`."""
+        found: list[Mapping[str, Any]] = self._client.get("/v1/instances")
+        return found
+
+    def audits(self, name: str) -> list[AuditedTopic]:
+        """Return the state of the continuous audit by topic; empty if it is off."""
+        found = self._client.get("/v1/audits", datastream=name)
+        return [
+            AuditedTopic(
+                topic=audit["topic"],
+                through_ms=audit["complete_through_ms"],
+                faults=sum(fault["records"] for fault in audit["faults"]),
+                more_faults=audit["more_faults"],
+                problem=audit["problem"],
+            )
+            for audit in found["topics"]
+        ]
 
     def require(self, name: str, condition: WaitCondition) -> None:
         """Raise TimedOut unless a datastream meets a condition."""

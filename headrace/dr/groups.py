@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.clusters.audits import audit_job
-from mirror.errors import NotFound, NothingStored, Refused, TimedOut
-from mirror.jobs.dr.operation import Switchover
+from mirror.errors import HeadraceError, NotFound, NothingStored, Refused, TimedOut
+from mirror.jobs.dr.operation import MovedGroup, Switchover
+from mirror.jobs.groups.failover import plan_without_source, stored_groups
 from mirror.jobs.groups.follower import listed
+from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import (
     AHEAD,
@@ -21,12 +23,13 @@ from mirror.jobs.translate_job import (
     moves_of,
 )
 from mirror.lane.offset_map import Precision
+from mirror.model.bounds import shown
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.protocol.control.groups import SHARE
 from mirror.replication.context import EngineContext
-from mirror.wording import first_few
+from mirror.wording import duration_text, first_few
 
 _NAMES_SHOWN = 5
 _FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
@@ -45,8 +48,8 @@ class GroupMove:
     previous: Mapping[str, str]
     present: Mapping[str, str]
 
-    async def move(self, selection: str) -> list[str]:
-        """Commit the positions; return remarks.
+    async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
+        """Commit the positions; return the groups that have any, and remarks.
 
         Raises Refused for a group with members at the target, and for a position without a counterpart;
         TimedOut until checkpoints have reached all positions; NotAuthorized, Unreachable.
@@ -56,7 +59,7 @@ class GroupMove:
         found = await listed(origin)
         if not found.is_complete:
             raise TimedOut(f"not all brokers of {origin.name} list their groups")
-        remarks = []
+        moved, remarks = [], []
         for name, group in sorted(found.groups.items()):
             if not expression.matches(name):
                 continue
@@ -65,11 +68,20 @@ class GroupMove:
                 continue
             if group.has_members:
                 remarks.append(f"group {name} still has members at {origin.name}")
-            remarks += await self._move_group(name)
-        return remarks
+            moves = await self._move_group(name)
+            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
+            if ahead:
+                where = f"at {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
+                remarks.append(f"group {name} is already ahead {where}")
+            if count := sum(move.is_translated for move in moves):
+                moved.append(
+                    MovedGroup(name=name, positions=count, ahead=len(ahead), has_members=group.has_members)
+                )
+        return moved, remarks
 
-    async def _move_group(self, name: str) -> list[str]:
-        remarks: list[str] = []
+    async def _move_group(self, name: str) -> list[PositionMove]:
+        """Commit the positions of a group, and return them."""
+        done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
             origin, target = ClusterRef(self.operation.origin), ClusterRef(self.operation.target)
@@ -86,12 +98,55 @@ class GroupMove:
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
                 raise TimedOut(f"no checkpoint has reached group {name} in {first_few(behind, _NAMES_SHOWN)}")
-            ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
-            if ahead:
-                named = first_few(ahead, _NAMES_SHOWN)
-                remarks.append(f"group {name} is already ahead at {target} in {named}")
             await apply_translation(self.bench, job, moves)
-        return remarks
+            done += moves
+        return done
+
+    async def move_stored(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
+        """Commit the positions stored at the target, without the origin; return the groups that have any, and
+        remarks, also about groups that do not move. Raises Unreachable."""
+        expression = expression_of("groups", selection)
+        target = ClusterRef(self.operation.target)
+        log = await stored_groups(self.bench, target)
+        remarks: list[str] = []
+        moved: dict[str, int] = {}
+        for datastream in self.present.values():
+            state = audit_job(self.operation.definitions[datastream]).state
+            for name in sorted(log.names(GroupName(state))):
+                if expression.matches(name):
+                    job = TranslateJob(state, ClusterRef(self.operation.origin), target, name)
+                    count, said = await self._move_stored_group(job, log)
+                    moved[name] = moved.get(name, 0) + count
+                    remarks += said
+        if not moved:
+            remarks.append(f"no group with stored positions at {target} matches {selection}")
+        groups = [
+            MovedGroup(name=name, positions=count, has_members=True) for name, count in moved.items() if count
+        ]
+        return groups, remarks
+
+    async def _move_stored_group(self, job: TranslateJob, log: GroupLog) -> tuple[int, list[str]]:
+        group = f"group {shown(job.group)}"
+        try:
+            found = await plan_without_source(self.bench, job, log)
+            unknown = [move for move in found.moves if self._is_unknown(move)]
+            known = [move for move in found.moves if not self._is_unknown(move)]
+            await apply_translation(self.bench, job, known)
+        except HeadraceError as error:
+            if error.retriable:
+                raise
+            return 0, [f"{group} does not move: {error}"]
+        seconds = max(self.bench.clock.now_ms() - found.as_of_ms, 0) / 1000
+        remarks = [f"{group} has the positions of {duration_text(seconds)} ago"]
+        if unknown:
+            named = first_few([str(move.here) for move in unknown], _NAMES_SHOWN)
+            remarks.append(f"{group} has no position at {job.destination} in {named}: reset it by time")
+        return sum(move.is_translated for move in known), remarks
+
+    def _is_unknown(self, move: PositionMove) -> bool:
+        """Return whether a position has no counterpart. Records before the present copy were copied in the
+        opposite direction, and the map of that copy is at the origin."""
+        return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:
         """Return the stored lanes of the datastream that copied to the origin before, if there was one."""

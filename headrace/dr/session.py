@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import getpass
+import math
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.clusters.own_topics import own_topics
 from headrace.console.client import RestClient
+from headrace.console.durations import milliseconds
 from headrace.dr.acts import SwitchoverActs
-from headrace.dr.book import PairBook, store_of
+from headrace.dr.book import PairBook, fresh_state, store_of, with_settings
 from headrace.dr.datastreams import PairDatastreams
+from headrace.dr.tail import copy_tail
 from headrace.settings import HeadraceSettings
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest
+from mirror.errors import ConfigError, HeadraceError, IllegalTransition, InvalidRequest
 from mirror.jobs.dr.driver import Driver
-from mirror.jobs.dr.operation import PairState, begin, operation_of
+from mirror.jobs.dr.fork import (
+    EXPORT,
+    Fork,
+    Loss,
+    LossLimit,
+    TailDecision,
+    accepted_limit,
+    document_of,
+    record_limit,
+)
+from mirror.jobs.dr.operation import (
+    Kind,
+    PairState,
+    Step,
+    begin,
+    fork_of_pair,
+    is_returning,
+    operation_of,
+)
 from mirror.jobs.dr.settings import PairSettings
+from mirror.lane.rules import RoutingRules
+from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.replication.connector import open_sink
 from mirror.replication.context import EngineContext
 
 _CLIENT_ID: Final = "headrace-dr"
@@ -46,27 +73,90 @@ class PairSession:
     def state(self) -> PairState:
         """Return the stored state, with the datastreams of the present settings. Raises Unreachable,
         CorruptData, NewerFormat."""
-        state = self.book.read()
-        if state.operation is not None or set(state.datastreams) == set(self.settings.datastreams):
-            return state
-        return state.with_(
-            datastreams={name: state.datastreams.get(name, name) for name in self.settings.datastreams}
-        )
+        return with_settings(self.book.read(), self.settings)
 
-    def planned(self, target: str) -> PairState:
-        """Return the state with a switch-over to a cluster, not stored yet. Raises InvalidRequest for a
-        cluster of no role, IllegalTransition."""
+    def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
+        """Return the state with an operation, not stored yet. `target`: empty for the active cluster. Raises
+        InvalidRequest for a cluster of no role, IllegalTransition."""
+        state = self.state()
+        if not target:
+            target = state.active
         if target not in (self.settings.primary, self.settings.standby):
             raise InvalidRequest(
                 f"{target} is not a cluster of {self.name}",
                 advice=f"choose {self.settings.primary} or {self.settings.standby}",
             )
-        now_ms, operator = self.bench.clock.now_ms(), f"{getpass.getuser()}@{socket.gethostname()}"
-        return begin(self.state(), target, uuid4().hex, now_ms, operator)
+        return begin(state, target, uuid4().hex, self.bench.clock.now_ms(), self.operator, kind, **fields)
 
-    def switch(self, target: str, seconds: float) -> PairState:
-        """Switch over, or continue to. Raises the errors of `Driver.run`."""
-        return self._driver(seconds).run(self.planned(target))
+    @property
+    def operator(self) -> str:
+        """User and host of this command."""
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+
+    def run(self, planned: PairState, seconds: float) -> PairState:
+        """Run a planned operation, or continue it. Raises the errors of `Driver.run`."""
+        return self._driver(seconds).run(planned)
+
+    def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
+        """Return the state with a failover and its loss, not stored yet. `accepted`: figure of the loss that
+        the operator accepts, empty for none. Raises InvalidRequest for another figure, and as `planned`."""
+        self.book.silent.add(self.settings.other(target))  # it is probably lost, and is not needed
+        limit = record_limit(max_loss) or LossLimit(seconds=milliseconds(max_loss) / 1000)
+        state = self.planned(target, Kind.FAILOVER, limit=limit)
+        operation = operation_of(state)
+        if operation.step is not Step.LOSS_ACCEPTED or operation.failure:
+            return state
+        operation = self.acts.intend(state, operation)
+        if accepted:
+            operation = operation.with_(limit=accepted_limit(accepted, operation.loss or Loss()))
+        return state.with_(operation=operation)
+
+    def fail_back(self, seconds: float) -> PairState:
+        """Copy the records of the active cluster since the fork, then switch over. Raises the errors of
+        `Driver.run`."""
+        until = time.monotonic() + seconds
+        state = self.state()
+        if not is_returning(state):
+            state = self.run(self.planned("", Kind.FAILBACK), seconds)
+            if state.history[-1].failure:
+                return state
+        target = self.settings.other(state.active)
+        return self.run(self.planned(target), max(until - time.monotonic(), 0.0))
+
+    def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
+        """Return the fork, compared with both clusters, and the present ends of the lost one in the selected
+        topics. Raises IllegalTransition without a fork, InvalidRequest, Unreachable."""
+        fork = fork_of_pair(state)
+        expression = expression_of("topics", selection)
+        ends = self.acts.ends_at(fork.cluster, fork.definitions)
+        chosen = {place: end for place, end in ends.items() if expression.matches(place.topic)}
+        return self.bench.run(self.acts.tail(fork).settle()), chosen
+
+    def export_tail(self, folder: Path, selection: str) -> TailDecision:
+        """Write the undecided tail to files, and record it; an export that was killed continues in its
+        folder. Raises IllegalTransition, InvalidRequest, ConfigError, Unreachable."""
+        state = self.state()
+        if state.operation is not None:
+            raise IllegalTransition(f"a {state.operation.kind} of {self.name} is in progress")
+        fork, ends = self.tail(state, selection)
+        reader = self.acts.tail(fork)
+        found = self.bench.run(reader.list(ends))
+        sink = open_sink(f"file:{quote(str(folder.absolute()))}")
+        try:
+            self.bench.run(copy_tail(reader, self.bench.run(reader.ranges(ends)), sink, RoutingRules()))
+        finally:
+            sink.close()
+        decision = TailDecision(
+            action=EXPORT,
+            at_ms=self.bench.clock.now_ms(),
+            operator=self.operator,
+            selection=selection,
+            records=sum(one.records for one in found),
+            ends=document_of(ends),
+            folder=str(folder.absolute()),
+        )
+        self.book.save(state.with_(fork=fork.after(decision)), everywhere=True)
+        return decision
 
     def abort(self, reason: str) -> PairState:
         """Undo the operation in progress. Raises IllegalTransition if there is none, or no way back."""
@@ -101,23 +191,21 @@ def pair_session(
     note: Callable[[str], None],
     *,
     reads_only: bool,
+    request_seconds: float = math.inf,
 ) -> Iterator[PairSession]:
-    """Open the connections of a command. Raises ConfigError for an unknown pair, and StoreInUse if another
-    command uses the embedded store of pairs."""
+    """Open the connections of a command. `request_seconds`: longest time for a request. Raises ConfigError
+    for an unknown pair, and StoreInUse if another command uses the embedded store of pairs."""
     pair = settings.dr.get(name)
     if pair is None:
         known = ", ".join(sorted(settings.dr)) or "none"
         raise ConfigError(f"unknown pair {name!r} (known: {known})", advice="add [dr.NAME] to the settings")
     cause = {"reason": f"switch-over of {name}", "requested_by": getpass.getuser()}
-    fresh = PairState(
-        name=name,
-        active=pair.primary,
-        datastreams={datastream: datastream for datastream in pair.datastreams},
-    )
     clusters = {alias: ClusterRef(alias) for alias in (pair.primary, pair.standby)}
     with (
         store_of(settings, "headrace dr", reads_only=reads_only) as nodes,
-        bench_of(settings, _CLIENT_ID, ClusterDirectory(settings.clusters)) as bench,
+        bench_of(settings, _CLIENT_ID, ClusterDirectory(settings.clusters), request_seconds) as bench,
     ):
         acts = SwitchoverActs(pair, bench, PairDatastreams(client, cause), own_topics(settings))
-        yield PairSession(name, pair, bench, PairBook(nodes, bench, clusters, fresh, note), acts, note)
+        yield PairSession(
+            name, pair, bench, PairBook(nodes, bench, clusters, fresh_state(name, pair), note), acts, note
+        )

@@ -9,10 +9,9 @@ from typing import Final
 
 import structlog
 
-from api.access.gate import AccessMethods, TokenIssuer
+from api.access.gate import AccessMethods, Rate, Throttle, TokenIssuer
 from api.access.listener_settings import LimitSettings
 from api.access.rights import Action, Principal
-from api.access.throttle import Rate, Throttle
 from api.access.tokens import TokenFile, check_not_reserved, principal_named
 from api.settings import ApiSettings
 from mirror.errors import ConfigError, InvalidRequest

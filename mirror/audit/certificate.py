@@ -1,4 +1,5 @@
-"""Signed certificates of audits: JSON documents with an Ed25519 signature. Pure.
+"""Certificates of audits and reports on switch-overs: JSON documents with an Ed25519 signature, and signed
+HTML. Pure.
 
 A certificate is valid only in its exact bytes: the file must be the canonical form of its document.
 """
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _SIGNATURE: Final = "signature"
+_PAGE_SIGNATURE: Final = b"<!-- signature %b -->\n"
+_PAGE_SIGNATURE_BYTES: Final = len(_PAGE_SIGNATURE % bytes(88))
 
 
 def signing_key(pem: bytes) -> Ed25519PrivateKey:
@@ -62,9 +65,9 @@ def sign(document: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
     return _canonical({**document, _SIGNATURE: signature})
 
 
-def read_certificate(data: bytes, key: Ed25519PublicKey) -> dict[str, Any]:
-    """Return the document of a certificate. Raises CorruptData unless the owner of the key has
-    signed exactly these bytes."""
+def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict[str, Any]:
+    """Return the document of a certificate. `kind`: expected value of its field `kind`, empty for audits,
+    which have none. Raises CorruptData unless the owner of the key has signed exactly these bytes."""
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -78,7 +81,32 @@ def read_certificate(data: bytes, key: Ed25519PublicKey) -> dict[str, Any]:
         raise _altered()
     if document.get("format") != FORMAT:
         raise CorruptData(f"unknown certificate format {document.get('format')!r:.40}")
+    if document.get("kind", "") != kind:
+        raise CorruptData(
+            f"the file is a {document.get('kind', 'certificate of an audit')!s:.40}",
+            advice="check audits with headrace audit check, and reports with headrace dr report check",
+        )
     return dict(document)
+
+
+def sign_page(page: str, key: Ed25519PrivateKey) -> bytes:
+    """Return an HTML file that ends with a comment, the signature of all bytes before it."""
+    content = page.encode()
+    return content + _PAGE_SIGNATURE % base64.b64encode(key.sign(content))
+
+
+def check_page(data: bytes, key: Ed25519PublicKey) -> None:
+    """Raise CorruptData unless the owner of the key has signed exactly this HTML file."""
+    from cryptography.exceptions import InvalidSignature
+
+    content = data[:-_PAGE_SIGNATURE_BYTES]
+    try:
+        signature = base64.b64decode(data[-_PAGE_SIGNATURE_BYTES:].split()[2], validate=True)
+        key.verify(signature, content)
+    except (ValueError, LookupError, InvalidSignature) as error:
+        raise _altered() from error
+    if data != content + _PAGE_SIGNATURE % base64.b64encode(signature):
+        raise _altered()
 
 
 def _altered() -> CorruptData:

@@ -8,7 +8,7 @@ partition that fails is released and retried after a delay, without affecting ot
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -166,6 +166,10 @@ class Transfer:
             bounds = await self._source.bounds([lane.place for lane in self.lanes])
             for lane in self.lanes:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
+
+    def select(self, places: Collection[TopicPartition]) -> None:
+        """Copy only these of the prepared partitions."""
+        self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
         """Prepare the topics, one by one if the sink rejects some.

@@ -215,20 +215,24 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:
         return 0
-    there, group = bench.cluster(job.sides[1]), job.target_group
-    codes = await there.ask_coordinator(
+    await commit_positions(bench.cluster(job.sides[1]), job.target_group, offsets)
+    return len(offsets)
+
+
+async def commit_positions(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit offsets of a group without members. Raises Refused if it has any, NotAuthorized, Unreachable."""
+    codes = await cluster.ask_coordinator(
         GROUP, group, commit_offsets(group, offsets), lambda found: max(found.values(), default=0)
     )
     for place, code in codes.items():
         if code == Code.UNKNOWN_MEMBER_ID:
             raise Refused(
-                f"group {group} has active members on {there.name}",
+                f"group {group} has active members on {cluster.name}",
                 advice="stop its consumers there, or use another group with --as-group",
             )
         if code:
-            doing = f"committing {place} for group {group} on {there.name}"
-            raise there.error(code, doing, f"Read on group {group} and on topic {place.topic}")
-    return len(offsets)
+            doing = f"committing {place} for group {group} on {cluster.name}"
+            raise cluster.error(code, doing, f"Read on group {group} and on topic {place.topic}")
 
 
 async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int]:

@@ -222,7 +222,8 @@ class Lane:
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
         """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
-        return self.progress.to_store(clean, pause, self.spec.destination_topic)
+        end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
+        return self.progress.to_store(clean, pause, self.spec.destination_topic, end)
 
     def begin(self, position: int) -> None:
         """Start a new ledger and offset map at this source offset. They do not cover earlier offsets."""

@@ -64,7 +64,7 @@ class LaneProgress:
     `owner`: last producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored
     record, None if it was not loaded. `caught_up`: name of the last excuse that ended by catching up, 0 for
     none. `owned_from`: destination offset from which all records of the map were written by `owner`, None if
-    unknown, as with transactions.
+    unknown, as with transactions. `source_end`: last known end of the source log, -1 if unknown.
     """
 
     ledger: Ledger
@@ -84,6 +84,7 @@ class LaneProgress:
     version: Version | None = None
     caught_up: int = 0
     owned_from: int | None = None
+    source_end: int = -1
 
     @property
     def next_offset(self) -> int:
@@ -161,7 +162,9 @@ class LaneProgress:
             target += count
         return foreign
 
-    def to_store(self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str) -> LaneProgress:
+    def to_store(
+        self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str, source_end: int
+    ) -> LaneProgress:
         """Return the progress to store, which shares ledger and map with this object."""
         return LaneProgress(
             self.ledger,
@@ -180,6 +183,7 @@ class LaneProgress:
             self.owner,
             caught_up=self.caught_up,
             owned_from=self.owned_from,
+            source_end=source_end,
         )
 
     def note_sealed(self, upto: int) -> None:
@@ -238,6 +242,7 @@ def entries_of(
         "target_id": progress.target_id.hex(),
         "clean": progress.clean,
         "engine": engine,
+        "source_end": progress.source_end,
         "owner": list(progress.owner or ()),
     }
     optional: dict[str, Any] = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
@@ -348,6 +353,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         version=version,
         caught_up=_number(document, "caught_up", 0),
         owned_from=_number(document, "owned_from") if "owned_from" in document else None,
+        source_end=_number(document, "source_end", -1, least=-1),
     )
 
 

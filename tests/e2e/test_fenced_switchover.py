@@ -9,84 +9,42 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
-from tests.fakes.broker.cluster import FakeCluster, running
-from tests.fakes.broker.contents import committed
+from mirror.jobs.dr.operation import Step
+from tests.e2e.pair_site import PARTITIONS, TOPIC, Site, kill_at, pair_site
+from tests.fakes.broker.cluster import FakeCluster
 from tests.patience import wait_until
-from tests.running import RunningInstance
 
-TOPIC: Final = "orders"
-PARTITIONS: Final = 2
 WRITE: Final = 4
+KEY: Final = Ed25519PrivateKey.generate()
 
 
-@dataclass
-class Site:
-    """Two clusters, east and west, and a service that copies the topic from east to west."""
-
-    east: FakeCluster
-    west: FakeCluster
-    instance: RunningInstance
-
-    def run(self, *words: str, code: int = 0) -> Any:
-        """Run a command; return its document."""
-        arguments = [*words, "--at", self.instance.address, "--json"]
-        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
-        assert result.exit_code == code, result.output
-        return json.loads(result.stdout) if result.stdout else None
-
-    def is_ready(self) -> bool:
-        """Return whether a switch-over may begin."""
-        arguments = ["dr", "check", "pair", "--at", self.instance.address, "--json"]
-        result = CliRunner().invoke(app, arguments, env=dict(self.instance.environment))
-        return bool(json.loads(result.stdout)["ready"])
-
-    def values(self, cluster: FakeCluster) -> list[bytes]:
-        with cluster.lock:
-            found = [committed(cluster.log(TOPIC, number)) for number in range(PARTITIONS)]
-        return sorted(one.value or b"" for records in found for one in records)
+def report_of(site: Site, *options: str) -> Any:
+    """Return the report on the last operation, after its signatures were checked."""
+    key, file, page = (site.instance.log_file.with_name(name) for name in ("key", "json", "html"))
+    key.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    create = ("pair", "-o", str(file), "--html", str(page), *options, "--at", site.instance.address)
+    for words in (create, ("check", str(page)), ("check", str(file), "--json")):
+        arguments = ["dr", "report", *words, "--key", str(key)]
+        result = CliRunner().invoke(app, arguments, env=dict(site.instance.environment))
+        assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["report"]
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    east, west = FakeCluster("east"), FakeCluster("west")
-    east.has_authorizer = west.has_authorizer = True
-    for cluster in (east, west):
-        cluster.create_topic(TOPIC, PARTITIONS)
-    with running(east), running(west):
-        settings = {
-            "CLUSTERS__EAST__BOOTSTRAP_SERVERS": east.address,
-            "CLUSTERS__WEST__BOOTSTRAP_SERVERS": west.address,
-            "MIRROR__STATE_DIRECTORY": str(tmp_path / "state"),
-            "MIRROR__WORKER__PROCESSES": "1",
-            "MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
-            "DR__PAIR__PRIMARY": "east",
-            "DR__PAIR__STANDBY": "west",
-            "DR__PAIR__DATASTREAMS": '["over"]',
-            "DR__PAIR__PRINCIPALS": '["User:app"]',
-            "DR__PAIR__STILL_SECONDS": "1",
-            "MIRROR__DESTINATION_CLUSTER": "west",
-            "MIRROR__METRICS_CLUSTER": "west",
-        }
-        environment = {f"HEADRACE_{key}": value for key, value in settings.items()}
-        instance = RunningInstance("one", tmp_path, environment)
-        try:
-            found = Site(east, west, instance.start())
-            create = ("--source", "east", "--destination", "west", "--topics", TOPIC, "--owner", "tests")
-            found.run("datastream", "create", "over", *create)
-            wait_until(found.is_ready, "the pair is ready")
-            yield found
-        finally:
-            instance.stop()
+    with pair_site(tmp_path) as found:
+        yield found
 
 
 @contextmanager
@@ -152,8 +110,41 @@ def test_a_writer_without_a_fence_is_named_and_everything_is_restored(site: Site
         assert "producer" in undone["failure"]
         assert undone["active"] == "east"
         assert not site.east.acls
+    report = report_of(site)
+    assert (report["outcome"], report["failure"]) == ("undone", undone["failure"])
+    assert report["stages"][-1]["outcome"] == "failed"
     wait_until(partial(same, site), "the copy continues")
     assert site.instance.rest.get("/v1/datastreams/over")["status"] == "READY"
+
+
+def test_a_drill_goes_there_and_back_and_leaves_nothing(site: Site) -> None:
+    before = site.instance.rest.get("/v1/datastreams/over")
+    found = site.run("dr", "drill", "pair", "--for", "1s")
+    assert found["problems"] == []
+    assert [(leg["origin"], leg["target"], leg["failure"]) for leg in found["legs"]] == [
+        ("east", "west", ""),
+        ("west", "east", ""),
+    ]
+    assert [group["positions"] for group in found["legs"][0]["groups"]] == [1]
+    assert [(one["lost"], one["consumed"] > 0) for one in found["deliveries"]] == [(0, True)] * 2
+    assert not site.east.acls
+    assert not site.west.acls
+    assert [one["name"] for one in site.instance.rest.get("/v1/datastreams")] == ["over"]
+    assert site.instance.rest.get("/v1/datastreams/over") == before
+    report = report_of(site, "--drill")
+    assert (report["scenario"], report["target"], report["outcome"]) == ("drill", "east", "completed")
+    status = site.run("dr", "status", "pair")
+    assert (status["active"], status["history"]) == ("east", [])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("step", [Step.FENCED, Step.OPEN])
+def test_a_killed_drill_is_undone_by_the_next_one(step: Step, site: Site) -> None:
+    kill_at(site.instance, step, "dr", "drill", "pair", "--for", "1s")
+    found = site.run("dr", "drill", "pair", "--for", "1s")
+    assert (found["problems"], len(found["legs"])) == ([], 2)
+    assert not [*site.east.acls, *site.west.acls]
+    assert [one["name"] for one in site.instance.rest.get("/v1/datastreams")] == ["over"]
 
 
 def same(site: Site) -> bool:

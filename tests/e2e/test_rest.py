@@ -335,6 +335,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
     ]
     asked.ask("GET", "/v1/movement")
     assert asked.ask("GET", "/v1/audits").json()["topics"] == []
+    assert asked.ask("GET", "/v1/dr").json() == []
     (glance,) = asked.ask("GET", "/v1/overview").json()["datastreams"]
     assert (glance["name"], glance["partitions"], glance["not_copied"]) == ("rest", PARTITIONS, 0)
     asked.ask("GET", "/v1/overview?datastream=no-such", 404)

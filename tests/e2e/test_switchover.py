@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
-from mirror.jobs.dr.operation import Step
+from mirror.jobs.dr.operation import STEPS, Kind, Step
 from tests.e2e.conftest import NewInstance
+from tests.e2e.pair_site import kill_at
 from tests.kafka_data import Record, commit_positions, group_positions, make_topic, produce, read_all
 from tests.mirrored import some_records
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -46,27 +43,13 @@ def invoked(instance: RunningInstance, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
-def kill_at(instance: RunningInstance, step: Step, *words: str) -> None:
-    """Run a command in a process of its own, and kill it when it begins a step."""
-    command = [sys.executable, "-m", "headrace", *words, "--at", instance.address]
-    environment = {**os.environ, **instance.environment}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    with process:
-        seen = []
-        for line in process.stderr:
-            seen.append(line)
-            if step.value in line.split():
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL, "".join(seen)
-
-
 @pytest.mark.parametrize(
     "kills",
     [
         {"destination": [Step.REVERSED], "source": []},
-        pytest.param({"destination": list(Step), "source": list(Step)}, marks=pytest.mark.deep),
+        pytest.param(
+            dict.fromkeys(("destination", "source"), STEPS[Kind.SWITCHOVER]), marks=pytest.mark.deep
+        ),
     ],
     ids=["some", "all"],
 )
@@ -127,3 +110,28 @@ def test_roles_are_exchanged_twice_although_the_command_is_killed(
     assert found("source") == found("destination") == written
     status = invoked(instance, "dr", "status", "pair")
     assert (status["state"], status["operation"], len(status["history"])) == ("steady", None, 2)
+
+
+@pytest.mark.deep
+def test_a_drill_goes_there_and_back_while_the_pair_copies(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"orders-{uuid4().hex[:8]}"
+    pair = {
+        "dr__pair__primary": "source",
+        "dr__pair__standby": "destination",
+        "dr__pair__datastreams": '["over"]',
+        "dr__pair__still_seconds": "1",
+    }
+    instance = new_instance("one", **pair)
+    make_topic(kafka_pair.source.address, topic, PARTITIONS)
+    create = ("--source", "source", "--destination", "destination", "--topics", topic, "--owner", "tests")
+    invoked(instance, "datastream", "create", "over", *create)
+    for number in (1, 2):
+        found = invoked(instance, "dr", "drill", "pair", "--for", "1s", *DEADLINE)
+        assert (found["problems"], len(found["legs"])) == ([], 2), number
+    produce(kafka_pair.source.address, topic, some_records(PARTITIONS, EACH, "after"))
+    wait_until(
+        lambda: len(list(read_all(kafka_pair.destination.address, topic))) == EACH, "records are mirrored"
+    )
+    assert [one["name"] for one in instance.rest.get("/v1/datastreams")] == ["over"]

@@ -17,6 +17,7 @@ from api.http.slow_calls import ClusterTurns
 from api.services import (
     LatencyHistoryQuery,
     LoadHistoryQuery,
+    Pair,
     Services,
     UsageReport,
     no_history,
@@ -124,6 +125,7 @@ class Site:
         self.load_history: Callable[[LoadHistoryQuery], LoadHours] = no_history
         self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
         self.usage: Callable[[TimeRange], UsageReport] = no_usage
+        self.pairs: Sequence[Pair] = ()
         self.ask_cluster: Callable[[ClusterRef, Any], Any] = lambda *_: ClusterLook("id", {})
         """Runs questions of retirements on a cluster."""
         self.slept = 0
@@ -200,6 +202,7 @@ class Site:
             usage=self._usage,
             newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
+            pairs=lambda: self.pairs,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
             retirements=TopicRetirements(
                 TopicWatch(

@@ -15,9 +15,10 @@ const PAGES = {
   advice: () => import("./pages/advice.js"),
   usage: () => import("./pages/usage.js"),
   incidents: () => import("./pages/incidents.js"),
+  dr: () => import("./pages/dr.js"),
   instances: () => import("./pages/instances.js"),
 };
-const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["usage", "Usage"], ["incidents", "Incidents"], ["instances", "Instances"]];
+const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["usage", "Usage"], ["incidents", "Incidents"], ["dr", "Recovery"], ["instances", "Instances"]];
 
 /** Parse a location hash: #/name/argument?query. Pure. */
 export function routeOf(hash) {

@@ -14,10 +14,13 @@ from pydantic import ConfigDict
 
 from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.questions import Fleet
+from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
 from api.resources.lanes import LaneAnswer, PartitionState, lanes_by_instance
 from api.resources.partitions.loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
+from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import OffsetClass
@@ -308,12 +311,17 @@ async def lag(
 ) -> DatastreamLag:
     """Return the lag of each partition, as reported by the instances that responded; the numbers of
     partitions on other instances are null. The filters select partitions; the sums cover all partitions."""
+    return (await lag_now(name, services, reads, fleet)).narrowed(wanted)
+
+
+async def lag_now(name: str, services: Services, reads: Reads, fleet: Fleet) -> DatastreamLag:
+    """Query all instances. Return the lag of a datastream. Raises NotFound, Unreachable, DamagedState."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
     reported = {name: one.value for name, one in replies.items() if one.value is not None}
     leader = leader_of(services, live)
-    return await run_in_threadpool(lambda: lag_of(datastream, plan, reported, leader).narrowed(wanted))
+    return await run_in_threadpool(lag_of, datastream, plan, reported, leader)
 
 
 def lag_of(

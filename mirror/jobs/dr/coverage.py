@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
 
+MOST_GAPS: Final = 100
 _LACKING = (OffsetClass.FILTERED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
 
 
@@ -53,3 +55,9 @@ def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
     """Return the number of omitted records by class."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}
+
+
+def gaps_of(lanes: Mapping[TopicPartition, LaneProgress]) -> tuple[str, ...]:
+    """Return sentences about offsets that the source lost before they were copied, at most `MOST_GAPS`."""
+    found = (f"{place}: {gap}" for place, lane in sorted(lanes.items()) for gap in lane.gaps)
+    return tuple(islice(found, MOST_GAPS))

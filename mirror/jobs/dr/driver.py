@@ -1,4 +1,4 @@
-"""Runs the steps of a switch-over, or their undo, and stores the state before each act."""
+"""Runs the steps of an operation, or their undo, and stores the state before each act."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from mirror.errors import HeadraceError, VersionConflict
 from mirror.jobs.dr.operation import (
+    Kind,
     PairState,
     Step,
     Switchover,
@@ -49,7 +50,7 @@ class StateBook(Protocol):
 
 
 class Driver:
-    """Runs one switch-over. `may_repeat`: called with the error of an act, and whether the act is an undo; it
+    """Runs one operation. `may_repeat`: called with the error of an act, and whether the act is an undo; it
     waits, and returns False to end the repetitions. `note`: called at the beginning of each step."""
 
     def __init__(
@@ -82,7 +83,7 @@ class Driver:
                 if operation_of(state).is_final:
                     raise failure.error from None
                 return self.undo(state, str(failure.error))
-            after = step_after(operation.step)
+            after = step_after(operation)
             if after is None:
                 return self._save(completed(state, self._clock.now_ms()))
             operation = operation_of(state).with_(step=after)
@@ -113,7 +114,9 @@ class Driver:
         return state.with_(operation=result)
 
     def _save(self, state: PairState, *, is_undo: bool = False) -> PairState:
-        return self._patiently(lambda: self._book.save(state, everywhere=not is_undo), is_undo=is_undo)
+        operation = state.operation or state.history[-1]
+        everywhere = not is_undo and operation.kind is not Kind.FAILOVER
+        return self._patiently(lambda: self._book.save(state, everywhere=everywhere), is_undo=is_undo)
 
     def _patiently(self, act: Callable[[], T], *, is_undo: bool = False) -> T:
         while True:

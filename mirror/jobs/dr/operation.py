@@ -1,8 +1,9 @@
-"""State of a pair of clusters and of its switch-over, and the decisions about the next act. Pure.
+"""State of a pair of clusters and of its operation, and the decisions about the next act. Pure.
 
-The state is stored before each act, with the parameters of the act. A switch-over that was interrupted after
+An operation is a switch-over, a failover, a failback or a decision about a tail; `STEPS` lists their steps.
+The state is stored before each act, with the parameters of the act. An operation that was interrupted after
 the fence resumes at the fence, because a fence was verified only for the past. Acts are therefore idempotent,
-and an undo removes only what the switch-over has created.
+and an undo removes only what the operation has created.
 """
 
 from __future__ import annotations
@@ -12,20 +13,30 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from mirror.errors import CorruptData, IllegalTransition, NewerFormat
+from mirror.jobs.dr.fork import Fork, Loss, LossLimit, PairRecord, TailDecision
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MOST_HISTORY: Final = 20
 """Past operations that are kept."""
 
-PartitionOffsets = Mapping[str, Mapping[int, int]]
-"""Offsets by topic and partition."""
+
+class Kind(StrEnum):
+    """Kinds of operations."""
+
+    SWITCHOVER = "switchover"
+    FAILOVER = "failover"
+    FAILBACK = "failback"
+    REPLAY = "replay"
+    """Writes the tail to the active cluster."""
+    SKIP = "skip"
+    """Leaves the tail where it is."""
 
 
 class Step(StrEnum):
-    """Steps of a switch-over, in order."""
+    """Steps of operations."""
 
     LAG_OK = "LAG_OK"
     """The copy is running, and its lag is below the target."""
@@ -47,32 +58,91 @@ class Step(StrEnum):
     OPEN = "OPEN"
     """Producers may write at the target. There is no way back but another switch-over."""
 
+    LOSS_ACCEPTED = "LOSS_ACCEPTED"
+    """The loss of a failover is within the limit."""
+    FORKED = "FORKED"
+    """The ends of the copies are stored."""
+    SETTLED = "SETTLED"
+    """Copies without a checkpoint are found by a comparison of both clusters."""
+    REPLAYED = "REPLAYED"
+    """The tail is written to the active cluster."""
+    TAIL_DECIDED = "TAIL_DECIDED"
+    """Every record of the tail is replayed or skipped."""
 
-_ORDER: Final = tuple(Step)
+
+_FENCE: Final = (Step.FENCED, Step.FENCE_VERIFIED, Step.SETTLED)
+STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
+    Kind.SWITCHOVER: (
+        Step.LAG_OK,
+        Step.FENCED,
+        Step.FENCE_VERIFIED,
+        Step.DRAINED,
+        Step.AUDITED,
+        Step.GROUPS_MOVED,
+        Step.STOPPED,
+        Step.REVERSED,
+        Step.OPEN,
+    ),
+    Kind.FAILOVER: (Step.LOSS_ACCEPTED, Step.STOPPED, Step.FORKED, Step.GROUPS_MOVED, Step.OPEN),
+    Kind.FAILBACK: (*_FENCE, Step.TAIL_DECIDED, Step.REVERSED),
+    Kind.REPLAY: (*_FENCE, Step.REPLAYED),
+    Kind.SKIP: _FENCE,
+}
+"""Steps of each kind, in order."""
+_FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
+"""Steps from which there is no way back. The other kinds end before one."""
+ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
+"""Kinds that need a fork. Their origin is the cluster that was lost, their target the active one."""
 
 
-class _PairRecord(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Denial(_PairRecord):
-    """Denial of Write on a topic that a switch-over has created."""
+class Denial(PairRecord):
+    """Denial of Write on a topic that an operation has created."""
 
     topic: str
     principal: str
 
 
-class StepBegun(_PairRecord):
+class StepBegun(PairRecord):
     """Time at which a step was begun (epoch ms); several times after restarts."""
 
     step: Step
     at_ms: int
 
 
-class _Account(_PairRecord):
-    """Facts about a switch-over. `operator`: who began it. `failure`: reason why it is or was undone, empty
-    if it is not. `notes`: remarks for the operator."""
+class MovedGroup(PairRecord):
+    """Consumer group whose positions were committed at the target. `positions`: their number. `ahead`: number
+    of positions that the group had passed at the target already. `has_members`: whether it still had members
+    at the origin, or may have had, which may have read on."""
 
+    name: str
+    positions: int
+    ahead: int = 0
+    has_members: bool = False
+
+    @property
+    def read_again(self) -> int | None:
+        """Number of records that the group has committed at the origin and reads again at the target; None if
+        unknown. A switch-over waits until every position has an exact counterpart."""
+        return None if self.has_members else 0
+
+
+class AuditedTopic(PairRecord):
+    """State of the continuous audit of a topic. `through_ms`: every record with an earlier timestamp is at
+    the target, None if unknown. `faults`: number of records that differ. `more_faults`: number of further
+    windows with differences."""
+
+    topic: str
+    through_ms: int | None
+    faults: int
+    more_faults: int
+    problem: str
+
+
+class _Account(PairRecord):
+    """Facts about an operation. `operator`: who began it. `failure`: reason why it is or was undone, empty if
+    it is not. `notes`: remarks for the operator. `loss`: of a failover."""
+
+    kind: Kind = Kind.SWITCHOVER
     identity: str
     origin: str
     target: str
@@ -81,28 +151,41 @@ class _Account(_PairRecord):
     failure: str = ""
     steps: tuple[StepBegun, ...] = ()
     notes: tuple[str, ...] = ()
+    loss: Loss | None = None
+    groups: tuple[MovedGroup, ...] = ()
+    """Groups that were moved."""
+    audits: tuple[AuditedTopic, ...] = ()
+    """Continuous audits at the step `AUDITED`."""
+    gaps: tuple[str, ...] = ()
+    """Sentences about offsets that the origin lost before they were copied."""
 
 
 class Switchover(_Account):
-    """A switch-over in progress.
+    """An operation in progress.
 
     `step`: the step whose act may have been done, in part or as a whole. `reached`: the furthest step that
     was ever begun. `fence`: denials that it creates at the origin. `ends`: ends of the origin when writes had
     stopped. `starts`: ends of the target, at which the opposite datastreams start. `definitions`: the
-    datastreams that it replaces, by their present names.
+    datastreams that it replaces, by their present names. `limit`: accepted loss of a failover. `fork`: as
+    this operation leaves it. `selection`: topics of a decision about the tail, and `records`: number of its
+    records.
     """
 
     step: Step = Step.LAG_OK
     reached: Step = Step.LAG_OK
     fence: tuple[Denial, ...] = ()
-    ends: PartitionOffsets = {}
-    starts: PartitionOffsets = {}
+    ends: Mapping[str, Mapping[int, int]] = {}
+    starts: Mapping[str, Mapping[int, int]] = {}
     definitions: Mapping[str, Mapping[str, Any]] = {}
+    limit: LossLimit = LossLimit()
+    fork: Fork | None = None
+    selection: str = ""
+    records: int = 0
 
     @property
     def is_final(self) -> bool:
         """Return whether the point of no return has been passed."""
-        return self.reached is Step.OPEN
+        return self.reached is _FINAL.get(self.kind)
 
     def with_(self, **fields: Any) -> Switchover:
         """Return a copy with these fields."""
@@ -110,17 +193,28 @@ class Switchover(_Account):
 
 
 class PastSwitchover(_Account):
-    """A switch-over that has ended. `closed_ms`: time during which producers were fenced, in milliseconds."""
+    """An operation that has ended. `closed_ms`: time without writes that it has caused, in milliseconds; of a
+    failover, its whole time."""
 
     ended_ms: int
     closed_ms: int = 0
+    ends: Mapping[str, Mapping[int, int]] = {}
+    starts: Mapping[str, Mapping[int, int]] = {}
+
+    @property
+    def abridged(self) -> PastSwitchover:
+        """The same without lists that grow with topics and groups; only the last operation has these."""
+        return self.model_copy(
+            update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
+        )
 
 
-class PairState(_PairRecord):
+class PairState(PairRecord):
     """State of a pair. `version`: number of writes. `writer`: identity of the process
     that has written it. `active`: cluster that producers write to.
     `datastreams`: present names by configured name; `previous`: those of the opposite direction before.
-    `fences`: denials at the cluster that is not active."""
+    `fences`: denials at the cluster that is not active. `fork`: after a failover, until the failback; the
+    datastreams are then deleted."""
 
     format: int = FORMAT
     name: str
@@ -131,6 +225,7 @@ class PairState(_PairRecord):
     datastreams: Mapping[str, str]
     previous: Mapping[str, str] = {}
     fences: tuple[Denial, ...] = ()
+    fork: Fork | None = None
     operation: Switchover | None = None
     history: tuple[PastSwitchover, ...] = ()
 
@@ -146,7 +241,7 @@ class PairState(_PairRecord):
 
 def write_state(state: PairState) -> bytes:
     """Return the stored form."""
-    return state.model_dump_json().encode()
+    return state.with_(format=FORMAT).model_dump_json().encode()
 
 
 def read_state(value: bytes) -> PairState:
@@ -167,54 +262,99 @@ def read_state(value: bytes) -> PairState:
 def operation_of(state: PairState) -> Switchover:
     """Return the operation in progress. Raises IllegalTransition if there is none."""
     if state.operation is None:
-        raise IllegalTransition(f"no switch-over of {state.name} is in progress")
+        raise IllegalTransition(f"no operation of {state.name} is in progress")
     return state.operation
+
+
+def fork_of_pair(state: PairState) -> Fork:
+    """Return the fork. Raises IllegalTransition if there is none."""
+    if state.fork is None:
+        raise IllegalTransition(f"{state.name} has no tail: no failover has happened since the last return")
+    return state.fork
+
+
+def is_returning(state: PairState) -> bool:
+    """Return whether the copies of a failback run, and the switch-over after it has not been completed."""
+    done = [past.kind for past in state.history if not past.failure]
+    return state.fork is None and done[-1:] == [Kind.FAILBACK]
 
 
 def has_reached(operation: Switchover, step: Step) -> bool:
     """Return whether a step has ever been begun."""
-    return _ORDER.index(operation.reached) >= _ORDER.index(step)
+    steps = STEPS[operation.kind]
+    return step in steps and steps.index(operation.reached) >= steps.index(step)
 
 
-def begin(state: PairState, target: str, identity: str, now_ms: int, operator: str) -> PairState:
-    """Return the state with a new switch-over, or with the one to the same target that is in progress.
+def begin(
+    state: PairState,
+    target: str,
+    identity: str,
+    now_ms: int,
+    operator: str,
+    kind: Kind = Kind.SWITCHOVER,
+    **fields: Any,
+) -> PairState:
+    """Return the state with a new operation, or with the one of the same kind and target that is in progress.
+    `fields`: parameters of a new operation.
 
-    Raises IllegalTransition if the target is active already, or another operation is in progress.
+    Raises IllegalTransition if another operation is in progress, or the kind does not apply: a tail needs a
+    failover before, and the target of the other kinds must not be active.
     """
     present = state.operation
     if present is not None:
-        if present.target != target:
+        if (present.kind, present.target) != (kind, target):
             raise IllegalTransition(
-                f"a switch-over of {state.name} to {present.target} is in progress",
+                f"a {present.kind} of {state.name} to {present.target} is in progress",
                 advice=f"run headrace dr abort {state.name}, or complete it",
             )
         return state.with_(operation=resumed(present))
-    if state.active == target:
+    if kind in ON_TAIL:
+        fork = fork_of_pair(state)
+        fields = {"definitions": fork.definitions, **fields, "fork": fork}
+    elif state.fork is not None:
+        raise IllegalTransition(
+            f"{state.name} has failed over to {state.active}",
+            advice=f"run headrace dr failback {state.name}",
+        )
+    elif state.active == target:
         raise IllegalTransition(f"{target} is already the active cluster of {state.name}")
+    first = STEPS[kind][0]
     operation = Switchover(
-        identity=identity, origin=state.active, target=target, begun_ms=now_ms, operator=operator
+        kind=kind,
+        identity=identity,
+        origin=state.active if state.fork is None else state.fork.cluster,
+        target=target,
+        begun_ms=now_ms,
+        operator=operator,
+        step=first,
+        reached=first,
+        **fields,
     )
     return state.with_(operation=operation)
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation as it continues after a restart: a fence is made and verified again."""
-    if operation.failure or operation.is_final or not has_reached(operation, Step.FENCED):
+    """Return the operation as it continues after a restart: a fence is made and verified again, and
+    datastreams that a failover has stopped are stopped again."""
+    first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
+    if operation.failure or operation.is_final or not has_reached(operation, first):
         return operation
-    return operation.with_(step=Step.FENCED)
+    return operation.with_(step=first)
 
 
 def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
     """Return the operation at the beginning of a step."""
-    reached = step if _ORDER.index(step) > _ORDER.index(operation.reached) else operation.reached
+    steps = STEPS[operation.kind]
+    reached = step if steps.index(step) > steps.index(operation.reached) else operation.reached
     begun = (*operation.steps, StepBegun(step=step, at_ms=now_ms))
     return operation.with_(step=step, reached=reached, steps=begun)
 
 
-def step_after(step: Step) -> Step | None:
-    """Return the next step; None after the last one."""
-    number = _ORDER.index(step) + 1
-    return _ORDER[number] if number < len(_ORDER) else None
+def step_after(operation: Switchover) -> Step | None:
+    """Return the step after the present one; None after the last one."""
+    steps = STEPS[operation.kind]
+    number = steps.index(operation.step) + 1
+    return steps[number] if number < len(steps) else None
 
 
 def failed(state: PairState, reason: str) -> PairState:
@@ -222,8 +362,8 @@ def failed(state: PairState, reason: str) -> PairState:
     operation = operation_of(state)
     if operation.is_final:
         raise IllegalTransition(
-            f"the switch-over of {state.name} to {operation.target} has passed the point of no return",
-            advice=f"complete it with headrace dr switchover {state.name} --to {operation.target}",
+            f"the {operation.kind} of {state.name} to {operation.target} has passed the point of no return",
+            advice="complete it: run the same command again",
         )
     return state.with_(operation=operation.with_(failure=operation.failure or reason))
 
@@ -235,29 +375,55 @@ def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
 
 
 def completed(state: PairState, now_ms: int) -> PairState:
-    """Return the state after the operation, which has exchanged the roles or has been undone."""
+    """Return the state after the operation, whether it has succeeded or has been undone."""
     operation = state.operation
     if operation is None:
         return state
-    history = (*state.history, _past(operation, now_ms))[-MOST_HISTORY:]
+    earlier = (past.abridged for past in state.history)
+    history = (*earlier, _past(operation, now_ms))[-MOST_HISTORY:]
+    after = state.with_(operation=None, history=history)
     if operation.failure:
         # The opposite datastreams may have stored progress, so their names must not be used again.
-        return state.with_(operation=None, history=history, generation=state.generation + 1)
-    return state.with_(
-        active=operation.target,
+        return after.with_(generation=state.generation + 1)
+    if operation.kind is Kind.FAILOVER:
+        return after.with_(active=operation.target, fences=(), fork=operation.fork)
+    if operation.kind in ON_TAIL:
+        after = after.with_(fences=tuple(dict.fromkeys([*state.fences, *operation.fence])))
+    if operation.kind in (Kind.REPLAY, Kind.SKIP):
+        return after.with_(fork=_decided(operation, now_ms))
+    after = after.with_(
         generation=state.generation + 1,
         datastreams=state.next_names,
         previous=state.datastreams,
-        fences=operation.fence,
-        operation=None,
-        history=history,
+        fork=None,
+    )
+    if operation.kind is Kind.FAILBACK:
+        return after
+    return after.with_(active=operation.target, fences=operation.fence)
+
+
+def _decided(operation: Switchover, now_ms: int) -> Fork | None:
+    fork = operation.fork
+    return fork and fork.after(
+        TailDecision(
+            action=operation.kind,
+            at_ms=now_ms,
+            operator=operation.operator,
+            selection=operation.selection,
+            records=operation.records,
+            ends=operation.ends,
+        )
     )
 
 
 def _past(operation: Switchover, now_ms: int) -> PastSwitchover:
+    is_failover = operation.kind is Kind.FAILOVER
     fenced = [begun.at_ms for begun in operation.steps if begun.step is Step.FENCED]
+    began = [operation.begun_ms] if is_failover else fenced if operation.kind is Kind.SWITCHOVER else []
     return PastSwitchover(
         **{key: getattr(operation, key) for key in _Account.model_fields},
         ended_ms=now_ms,
-        closed_ms=max(now_ms - fenced[0], 0) if fenced else 0,
+        closed_ms=max(now_ms - began[0], 0) if began else 0,
+        ends=operation.ends,
+        starts=operation.starts,
     )

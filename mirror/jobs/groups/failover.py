@@ -12,7 +12,7 @@ from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import stored_and_current
 from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob, committed_at, moves_of
 from mirror.model.bounds import shown
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.replication.context import EngineContext
 
@@ -25,12 +25,21 @@ class StoredTranslation(NamedTuple):
     as_of_ms: int
 
 
-async def plan_without_source(bench: EngineContext, job: TranslateJob) -> StoredTranslation:
-    """Return the offsets to commit, by the last synchronisation. Raises NotFound without one, Unreachable."""
+async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
+    """Return the groups that are stored at a cluster. Raises Unreachable."""
+    log = progress_log(GroupLog, bench, destination)
+    await log.catch_up()
+    return log
+
+
+async def plan_without_source(
+    bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
+) -> StoredTranslation:
+    """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
+    before. Raises NotFound without positions, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
-    log = progress_log(GroupLog, bench, job.destination)
-    await log.catch_up()
+    log = log or await stored_groups(bench, job.destination)
     records = log.records_under(state)
     rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}
     here: dict[TopicPartition, int] = {}

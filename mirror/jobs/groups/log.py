@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mirror.client.cluster import Cluster
+from mirror.errors import CorruptData
+from mirror.jobs.groups.record import read_any_group
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
+from mirror.protocol.control.groups import SHARE
 from mirror.replication.progress_log import ProgressLog
 
 
@@ -33,3 +37,14 @@ class GroupLog(ProgressLog):
             for key, value in part.values.items()
             if key.startswith(start) and key.count(b"/") == 1
         }
+
+    def names(self, group: GroupName) -> set[str]:
+        """Return the names of consumer groups with positions stored under a group of datastreams, without
+        those of unreadable records. Raises NewerFormat."""
+        names = set()
+        for key, value in self.records_under(group).items():
+            with suppress(CorruptData):
+                found = read_any_group(key, value)
+                if found is not None and found.positions and found.kind != SHARE:
+                    names.add(found.group)
+        return names

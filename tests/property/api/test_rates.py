@@ -8,7 +8,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.access.throttle import Bucket, Rate, take
+from api.access.gate import Bucket, Rate, take
 
 RATES: Final = st.builds(Rate, st.floats(0.01, 1_000_000), st.integers(1, 1_000).map(float))
 PAUSES: Final = st.lists(st.one_of(st.just(0.0), st.floats(0, 100)), min_size=1, max_size=60)

@@ -13,9 +13,8 @@ from fastapi import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api.access.gate import AccessMethods
+from api.access.gate import AccessMethods, Rate, Throttle
 from api.access.rights import Action, Principal, Role
-from api.access.throttle import Rate, Throttle
 from api.access.tokens import TokenFile, add_entry, new_token
 from api.http.middleware import CheckedBodies
 from api.http.problems import headers_of, status_of

@@ -9,7 +9,9 @@ from typing import Any, Final
 import pytest
 
 from headrace.dr.book import PairBook
+from headrace.dr.check import WARN, clock_items
 from headrace.dr.datastreams import opposite, require_direction
+from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
 from headrace.dr.status import sums_by_topic, word_of
 from mirror.errors import Refused, TimedOut, Unreachable, VersionConflict
@@ -17,6 +19,7 @@ from mirror.jobs.dr.driver import Driver
 from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import is_legal_topic
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.node_store import FakeZooKeeper
 
@@ -182,11 +185,12 @@ def test_groups_move_with_the_datastream(copied: MirroredFakes) -> None:
     place = ("t", 0)
     copied.source.groups.update({"bill": {place: 12}, "audit": {place: 3}, "bill-2": {("u", 0): 1}})
     copied.source.group_states["bill-share"] = ("Share", "Empty")
-    remarks = copied.context.run(mover(copied).move("bill.*"))
+    moved, remarks = copied.context.run(mover(copied).move("bill.*"))
     assert copied.target.groups["bill"] == {place: 12}
     assert {"audit", "bill-2", "bill-share"}.isdisjoint(copied.target.groups)
+    assert [(group.name, group.positions, group.read_again) for group in moved] == [("bill", 1, 0)]
     assert len(remarks) == 1
-    assert copied.context.run(mover(copied).move("bill.*")) == remarks
+    assert copied.context.run(mover(copied).move("bill.*")) == (moved, remarks)
 
 
 def test_a_group_with_members_there_is_refused(copied: MirroredFakes) -> None:
@@ -202,3 +206,25 @@ def test_a_position_beyond_the_checkpoints_is_waited_for(copied: MirroredFakes) 
     with pytest.raises(TimedOut):
         copied.context.run(mover(copied).move("bill"))
     assert "bill" not in copied.target.groups
+
+
+def test_clocks_that_differ_are_warned_of() -> None:
+    clocks = {
+        name: {"ahead_seconds": ahead, "bound_seconds": 0.1}
+        for name, ahead in {"east": -4.0, "west": 0.5, "other": 9.0}.items()
+    }
+    instances: list[dict[str, Any]] = [
+        {"name": "a", "health": {"clocks": clocks}},
+        {"name": "b", "health": None},
+    ]
+    (found,) = clock_items(instances, ["east", "west", "north"])
+    assert (found.item, found.grade) == ("clocks", WARN)
+    assert "east" in found.detail
+
+
+@pytest.mark.parametrize("pair", ["payments", "a/b", "Größe", "\ud800", "x" * 300, "", " "])
+def test_any_pair_has_a_legal_name_for_its_drills(pair: str) -> None:
+    name = plain_name(pair)
+    assert is_legal_topic(f"{name}-drill")
+    assert len(name) <= 80
+    assert name != plain_name(f"{pair}?")

@@ -8,6 +8,7 @@ import { columns, remember, remembered, sampleOf, withSample } from "../lib/hist
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
 import { auditOf, eventsOf, factsOf, gapsOf, incidentsOf, lagText, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
 
+import { Groups } from "./groups.js";
 import { Definition, Partitions, Paused } from "./partitions.js";
 
 export const title = ({ argument }) => argument;
@@ -32,6 +33,7 @@ export default function Datastream({ argument: name }) {
     ${definition && html`<${Definition} name=${name} definition=${definition} />`}
     ${values.loads && html`<${Placement} name=${name} loads=${values.loads.value} usable=${usable} />`}
     ${definition && html`<${Partitions} name=${name} />`}
+    ${definition?.groups?.include && html`<${Groups} name=${name} />`}
     <div class="grid">
       ${values.plan && html`<${Plan} name=${name} groups=${values.plan.value.groups} />`}
       ${one && definition && html`<${Acts} name=${name} one=${one} definition=${definition} />`}

@@ -158,11 +158,12 @@ def test_the_state_is_stored_at_a_cluster(fakes: MirroredFakes) -> None:
 def test_unreadable_and_newer_states_are_refused() -> None:
     text = write_state(state(1))
     assert read_state(text) == state(1)
+    assert read_state(text.replace(b'"format":2', b'"format":1')).with_(format=2) == state(1).with_(format=2)
     for damaged in (b"", b"[]", b"{}", b"\xff", b'{"format": null}', text.replace(b'"active"', b'"b"')):
         with pytest.raises(CorruptData):
             read_state(damaged)
     with pytest.raises(NewerFormat):
-        read_state(text.replace(b'"format":1', b'"format":2'))
+        read_state(text.replace(b'"format":2', b'"format":3'))
 
 
 def progress(start: int, following: int, kind: OffsetClass = OffsetClass.MIRRORED) -> LaneProgress:

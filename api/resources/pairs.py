@@ -1,0 +1,107 @@
+"""/v1/dr: pairs of clusters whose roles `headrace dr` exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.http.problems import AnswerModel
+from api.resources.partitions.lags import lag_now
+from mirror.errors import HeadraceError
+from mirror.jobs.dr.fork import TailDecision
+from mirror.jobs.dr.operation import Kind, PastSwitchover
+
+router = APIRouter(tags=["status"])
+
+
+class PairOperationAnswer(AnswerModel):
+    """Operation in progress. The same command continues it, and `headrace dr abort` undoes it."""
+
+    kind: Kind
+    identity: str
+    origin: str
+    target: str
+    operator: str
+    """Who began it."""
+    step: str
+    """Step whose act may be done in part."""
+    reached: str
+    """Furthest step that was begun."""
+    failure: str
+    """Reason why it is being undone; empty if it is not."""
+    begun_ms: int
+
+
+class TopicLossAnswer(AnswerModel):
+    """Records of a topic that a failure of the active cluster would lose now."""
+
+    topic: str
+    records: int
+    bytes: int | None
+    """Their estimated size; null if unknown. Only the command knows it."""
+    seconds: float
+    """Age of the oldest of them."""
+    unknown: int
+    """Number of partitions whose lag is unknown; the sums do not include them."""
+
+
+class PlannedStepAnswer(AnswerModel):
+    """Step of the operation in progress, or of a switch-over to the other cluster."""
+
+    step: str
+    action: str
+
+
+class PairForkAnswer(AnswerModel):
+    """Failover since which nothing is copied."""
+
+    cluster: str
+    """The lost cluster."""
+    at_ms: int
+    figure: str
+    """Loss as it was accepted."""
+    decisions: list[TailDecision]
+    """Decisions about the records that only the lost cluster has."""
+
+
+class PairAnswer(AnswerModel):
+    """State of a pair, as `headrace dr status --json` prints it."""
+
+    pair: str
+    state: str
+    """steady, failing-over, failed-over, failing-back, degraded (the loss of a failure would exceed the
+    target, or is unknown) or unknown."""
+    active: str | None
+    """Cluster that producers write to; null if the state is unknown."""
+    operation: PairOperationAnswer | None
+    fork: PairForkAnswer | None
+    """Failover whose failback has not been done; null without one."""
+    datastreams: dict[str, str]
+    """Present names by configured name."""
+    topics: list[TopicLossAnswer]
+    problems: list[str]
+    plan: list[PlannedStepAnswer]
+    """Remaining steps of the operation; without one, the steps of a switch-over to the other cluster."""
+    history: list[PastSwitchover]
+    """Past operations, the last one at the end."""
+
+
+@router.get("/v1/dr")
+async def pairs(
+    services: ServicesDep, reads: ReadsDep, fleet: FleetDep, calls: SlowCallsDep
+) -> list[PairAnswer]:
+    """List the pairs of clusters in the settings of this instance, with their state and plan."""
+    found = []
+    for pair in await calls.run(services.pairs):
+        lags: dict[str, Sequence[Mapping[str, Any]] | HeadraceError] = {}
+        for name in pair.datastreams:
+            try:
+                lag = await lag_now(name, services, reads, fleet)
+                lags[name] = [partition.model_dump() for partition in lag.partitions]
+            except HeadraceError as error:
+                lags[name] = error
+        found.append(PairAnswer.model_validate(pair.document(lags)))
+    return found

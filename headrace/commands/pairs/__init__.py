@@ -1,0 +1,1 @@
+"""Commands for pairs of clusters, below `headrace dr`. `session.py` has their shared parts."""

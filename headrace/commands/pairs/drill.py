@@ -1,0 +1,70 @@
+"""`headrace dr drill`: rehearse a switch-over."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.commands.datastreams.connection import connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import complain, console, note, print_json, print_table
+from headrace.errors import EXIT_FAILED
+
+
+def drill(
+    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    duration: Annotated[str, typer.Option("--for", help="Time to write records at each cluster.")] = "10s",
+    deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")] = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rehearse a switch-over and the way back on a separate topic.
+
+    The datastreams of the pair are not touched. The topic, its datastream and the fence are removed at the
+    end; the next drill cleans up after an interrupted one. Exits with 1 if a step fails or misses a target.
+    """
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.console.durations import milliseconds
+    from headrace.dr.acts import plan_of
+    from headrace.dr.drill import Drill
+    from headrace.dr.session import pair_session
+    from headrace.settings import load_settings
+    from mirror.jobs.dr.operation import begin, operation_of
+
+    seconds, deadline_seconds = (milliseconds(text) / 1000 for text in (duration, deadline))
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    with pair_session(settings, pair, connect(at, config), note, reads_only=dry_run) as session:
+        rehearsal = Drill(session, directory, seconds, deadline_seconds)
+        if dry_run:
+            state, own = rehearsal.planned()
+            state = begin(state, own.other(state.active), "", 0, "")
+            plan = plan_of(state, operation_of(state), own)
+            if as_json:
+                print_json({"pair": pair, "active": state.active, "steps": plan})
+            else:
+                print_table(f"drill of {pair}", ["step", "action"], plan)
+            return
+        result = rehearsal.run()
+    if as_json:
+        print_json(result.to_json())
+    else:
+        legs = [
+            {
+                "from": leg.origin,
+                "to": leg.target,
+                "outcome": leg.failure or "completed",
+                "seconds without writes": leg.closed_ms / 1000,
+            }
+            for leg in result.legs
+        ]
+        if legs:
+            print_table(f"drill of {pair}", list(legs[0]), legs)
+        for problem in result.problems:
+            complain(problem)
+        console().print("passed" if result.is_passed else "not passed")
+    if not result.is_passed:
+        raise typer.Exit(EXIT_FAILED)

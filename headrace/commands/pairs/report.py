@@ -1,0 +1,102 @@
+"""`headrace dr report`: signed reports on switch-overs."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
+from headrace.commands.datastreams.connection import connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, note, print_json, print_text
+
+
+class _ReportGroup(DefaultCommandGroup):
+    """Group in which `headrace dr report NAME` is short for `headrace dr report create NAME`."""
+
+    default: ClassVar[str] = "create"
+
+
+app = typer.Typer(cls=_ReportGroup, no_args_is_help=True)
+
+
+@app.command()
+def create(
+    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    operation: Annotated[
+        str,
+        typer.Option(help="Identity in the history of dr status (default: last).", show_default=False),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="File for the report in HTML.", show_default=False)
+    ] = None,
+    drill: Annotated[bool, typer.Option("--drill", help="Report on a drill of the pair.")] = False,
+    key: KeyOption = None,
+    at: AtOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Write a signed report on the last switch-over, as JSON and HTML.
+
+    It states operator, stages with times, targets and actual values, positions, groups, audits and gaps.
+    While a switch-over is in progress, it is about that one.
+    """
+    from headrace.dr.drill import drill_book
+    from headrace.dr.report_page import page_of
+    from headrace.dr.session import pair_session
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import sign, sign_page, signing_key
+    from mirror.files import replace_file
+    from mirror.jobs.dr.report import report_of
+
+    settings = load_settings(config)
+    private = signing_key(key_of(settings, key))
+    issuer = f"{getpass.getuser()}@{socket.gethostname()}"
+    with pair_session(settings, pair, connect(at, config), note, reads_only=True) as session:
+        now_ms = session.bench.clock.now_ms()
+        state = drill_book(session).read() if drill else session.state()
+        report = report_of(state, operation, session.settings, now_ms, issuer)
+    written = sign(report, private)
+    if html is not None:
+        replace_file(html, sign_page(page_of(report), private))
+    if output is not None:
+        replace_file(output, written)
+    else:
+        print_text(written.decode().removesuffix("\n"))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="Report of headrace dr report, JSON or HTML.")],
+    key: KeyOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the signature of a report. Exits with 1 if a byte was altered."""
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import check_page, read_certificate, verification_key
+    from mirror.jobs.dr.report import KIND
+
+    public = verification_key(key_of(load_settings(config), key))
+    data = content_of(file)
+    if data.startswith(b"<"):
+        check_page(data, public)
+        report = None
+    else:
+        report = read_certificate(data, public, KIND)
+    if as_json:
+        print_json({"valid": True, "report": report})
+    elif report is None:
+        console().print("signature is valid")
+    else:
+        console().print(
+            f"signature is valid: {report['pair']}, {report['scenario']} from {report['origin']} to"
+            f" {report['target']}, {report['outcome']}"
+        )

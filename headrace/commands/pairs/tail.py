@@ -1,0 +1,161 @@
+"""`headrace dr tail`: records that a lost cluster has beyond the fork."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.pairs.session import (
+    DeadlineOption,
+    DryRunOption,
+    PairArgument,
+    conclude,
+    open_session,
+    show_plan,
+)
+from headrace.console.terminal import console, print_json, print_table, time_text
+from mirror.wording import counted
+
+if TYPE_CHECKING:
+    from headrace.dr.session import PairSession
+    from headrace.dr.tail import PartitionTail
+    from mirror.jobs.dr.operation import Kind
+
+app = typer.Typer(no_args_is_help=True)
+TopicsOption = Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")]
+_COLUMNS: Final = ("partition", "offsets", "records", "bytes", "from", "to", "expired")
+
+
+@app.command("list")
+def list_tail(
+    pair: PairArgument,
+    topics: TopicsOption = ".*",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the undecided records, by partition, and earlier decisions."""
+    with open_session(pair, at, config, reads_only=True) as session:
+        found = _tail_of(session, topics)
+        fork = session.state().fork
+    decisions = [] if fork is None else [one.model_dump(mode="json") for one in fork.decisions]
+    if as_json:
+        print_json({"pair": pair, "partitions": [one._asdict() for one in found], "decisions": decisions})
+        return
+    _show(pair, found)
+    for one in decisions:
+        records = counted(one["records"], "record")
+        console().print(f"{one['action']} of {records} by {one['operator']} {one['folder']}")
+
+
+@app.command()
+def export(
+    pair: PairArgument,
+    folder: Annotated[Path, typer.Argument(help="Folder for the files; an interrupted export continues.")],
+    topics: TopicsOption = ".*",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the undecided records to Avro files, and record it.
+
+    The tail remains undecided. headrace copy --source file:FOLDER reads the files.
+    """
+    with open_session(pair, at, config, reads_only=dry_run) as session:
+        if dry_run:
+            _preview(pair, _tail_of(session, topics), as_json=as_json)
+            return
+        decision = session.export_tail(folder, topics)
+    if as_json:
+        print_json({"pair": pair, **decision.model_dump(mode="json")})
+    else:
+        console().print(f"{pair}: {counted(decision.records, 'record')} in {decision.folder}")
+
+
+@app.command()
+def replay(
+    pair: PairArgument,
+    topics: TopicsOption = ".*",
+    deadline: DeadlineOption = "10m",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the undecided records to the active cluster, each once.
+
+    They keep their order in each partition, and have a header headrace-replayed. Denies the principals of the
+    pair Write at the lost cluster first. Run it again after an interruption: it continues.
+    """
+    from mirror.jobs.dr.operation import Kind
+
+    with open_session(pair, at, config, reads_only=dry_run) as session:
+        _decide(session, Kind.REPLAY, topics, deadline, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def skip(
+    pair: PairArgument,
+    topics: TopicsOption = ".*",
+    deadline: DeadlineOption = "10m",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Leave the undecided records where they are, and record it.
+
+    Denies the principals of the pair Write at the lost cluster first.
+    """
+    from mirror.jobs.dr.operation import Kind
+
+    with open_session(pair, at, config, reads_only=dry_run) as session:
+        _decide(session, Kind.SKIP, topics, deadline, dry_run=dry_run, as_json=as_json)
+
+
+def _decide(
+    session: PairSession, kind: Kind, topics: str, deadline: str, *, dry_run: bool, as_json: bool
+) -> None:
+    from headrace.console.durations import milliseconds
+
+    seconds = milliseconds(deadline) / 1000
+    state = session.planned("", kind, selection=topics)
+    if not dry_run:
+        conclude(session, session.run(state, seconds), as_json=as_json)
+        return
+    if not as_json:
+        _show(session.name, _tail_of(session, topics))
+    show_plan(session, state, as_json=as_json)
+
+
+def _tail_of(session: PairSession, topics: str) -> Sequence[PartitionTail]:
+    fork, ends = session.tail(session.state(), topics)
+    return session.bench.run(session.acts.tail(fork).list(ends))
+
+
+def _preview(pair: str, found: Sequence[PartitionTail], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"pair": pair, "partitions": [one._asdict() for one in found]})
+    else:
+        _show(pair, found)
+
+
+def _show(pair: str, found: Sequence[PartitionTail]) -> None:
+    rows = [
+        {
+            "partition": f"{one.topic}-{one.partition}",
+            "offsets": f"{one.first_offset} … {one.end_offset}",
+            "records": one.records,
+            "bytes": one.bytes,
+            "from": time_text(one.from_ms, "-"),
+            "to": time_text(one.to_ms, "-"),
+            "expired": one.expired or None,
+        }
+        for one in found
+    ]
+    print_table(f"undecided tail of {pair}", _COLUMNS, rows)

@@ -1,0 +1,246 @@
+"""The tail of a lost cluster: records that it has beyond the fork, once it responds again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import Cluster
+from mirror.errors import Unreachable
+from mirror.jobs.dr.fork import Fork
+from mirror.jobs.transfer_job import Transfer, TransferJob
+from mirror.lane.rules import RoutingRules, Transform
+from mirror.model.datastreams.policy import OnLoss
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.protocol.batches.records import Record
+from mirror.protocol.control.offsets import EARLIEST
+from mirror.replication.connector import Bounds, RecordPortion, RecordSink
+from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
+from mirror.replication.context import EngineContext
+from mirror.wording import counted, first_few
+
+REPLAYED_HEADER: Final = "headrace-replayed"
+"""Header of a replayed record. Its value names the cluster and the offset that the record has there."""
+_LOOK_SECONDS: Final = 0.1
+_STUCK_SECONDS: Final = 20.0
+_NAMES_SHOWN: Final = 5
+
+
+class TailRange(NamedTuple):
+    """Undecided offsets [start, end) of a partition. `expired`: offsets at its start that retention has
+    deleted."""
+
+    start: int
+    end: int
+    expired: int = 0
+
+
+class PartitionTail(NamedTuple):
+    """Records of a partition in the tail. Times are those of records, epoch milliseconds; None without
+    any."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    end_offset: int
+    records: int
+    bytes: int
+    from_ms: int | None
+    to_ms: int | None
+    expired: int
+
+
+@dataclass(frozen=True)
+class TailReader:
+    """Reader of the tail of a fork. `committed`: read only committed records."""
+
+    bench: EngineContext
+    fork: Fork
+    committed: bool
+
+    @property
+    def _cluster(self) -> Cluster:
+        return self.bench.cluster(ClusterRef(self.fork.cluster))
+
+    async def ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, TailRange]:
+        """Return the undecided offsets of partitions, without empty ranges. Raises Unreachable."""
+        firsts = await self._cluster.offsets(dict.fromkeys(ends, EARLIEST))
+        found = {}
+        for place, end in sorted(ends.items()):
+            if firsts[place].error:
+                raise Unreachable(f"{self.fork.cluster} returned no first offset of {place}")
+            start = self.fork.start(place)
+            first = max(start, min(firsts[place].offset, end))
+            if first < end or first > start:
+                found[place] = TailRange(first, end, first - start)
+        return found
+
+    async def list(self, ends: Mapping[TopicPartition, int]) -> list[PartitionTail]:
+        """Return the undecided records by partition. Raises Unreachable, CorruptData, NotAuthorized."""
+        source = KafkaSource(self._cluster, committed=self.committed)
+        found = []
+        for place, span in (await self.ranges(ends)).items():
+            records = size = 0
+            from_ms: int | None = None
+            to_ms: int | None = None
+            if span.start < span.end:
+                async for portion in source.read(place, span.start, span.end):
+                    for record in portion.records:
+                        records += 1
+                        size += len(record.key or b"") + len(record.value or b"")
+                        from_ms = record.timestamp if from_ms is None else min(from_ms, record.timestamp)
+                        to_ms = record.timestamp if to_ms is None else max(to_ms, record.timestamp)
+            if records or span.expired:
+                found.append(
+                    PartitionTail(*place, span.start, span.end, records, size, from_ms, to_ms, span.expired)
+                )
+        return found
+
+    async def settle(self) -> Fork:
+        """Return the fork after a comparison of the copies without a checkpoint with their source.
+
+        A target that ends before its recorded end has lost records, which changes nothing here. Raises
+        Unreachable, CorruptData.
+        """
+        found = {}
+        target = KafkaSource(self.bench.cluster(ClusterRef(self._target)), committed=self.committed)
+        source = KafkaSource(self._cluster, committed=self.committed)
+        for topic, offsets in self.fork.log_ends.items():
+            for number, log_end in offsets.items():
+                place = TopicPartition(topic, number)
+                here = await _bounds(source, self.fork.cluster, place)
+                there = await _bounds(target, self._target, place)
+                copied, end = self.fork.copied[topic][number], self.fork.ends[topic][number]
+                copies = [record async for record in _records(target, place, end, min(log_end, there.end))]
+                start = max(copied, here.first)
+                found[place] = await matched(_records(source, place, start, here.end), copies, (copied, end))
+        return self.fork.settled(found)
+
+    @property
+    def _target(self) -> str:
+        """The cluster that the datastreams of the fork copied to."""
+        return next(str(one["destination"]["cluster"]) for one in self.fork.definitions.values())
+
+
+async def _bounds(source: KafkaSource, cluster: str, place: TopicPartition) -> Bounds:
+    found = await source.bounds([place])
+    if place not in found:
+        raise Unreachable(f"{cluster} returned no offsets of {place}")
+    return found[place]
+
+
+async def _records(
+    source: KafkaSource, place: TopicPartition, start: int, end: int
+) -> AsyncGenerator[Record, None]:
+    if start < end:
+        async for portion in source.read(place, start, end):
+            for record in portion.records:
+                yield record
+
+
+async def matched(
+    source: AsyncGenerator[Record, None], copies: Sequence[Record], start: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the source offset and the target offset after the last copy of a partition.
+
+    `copies`: records of the target after its last checkpoint, in order; those of other writers match nothing.
+    `start`: offsets if there is no copy.
+    """
+    remaining = list(reversed(copies))
+    found = start
+    async for record in source:
+        ahead = next(
+            (number for number in range(len(remaining) - 1, -1, -1) if _equal(remaining[number], record)),
+            None,
+        )
+        if ahead is None:
+            await source.aclose()
+            break  # copies are in the order of the source
+        found = record.offset + 1, remaining[ahead].offset + 1
+        del remaining[ahead:]
+    return found
+
+
+def _equal(one: Record, other: Record) -> bool:
+    return one[1:] == other[1:]
+
+
+class _TailSource:
+    """The tail as a source of a transfer. Satisfies `connector.RecordSource`."""
+
+    def __init__(self, source: KafkaSource, ranges: Mapping[TopicPartition, TailRange]) -> None:
+        self._source = source
+        self._ranges = ranges
+
+    async def topics(self) -> Mapping[str, int]:
+        counts = await self._source.topics()
+        return {topic: counts[topic] for topic in {place.topic for place in self._ranges} if topic in counts}
+
+    async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        found = await self._source.bounds(places)
+        bounds = {}
+        for place, here in found.items():
+            span = self._ranges.get(place, TailRange(0, 0))
+            bounds[place] = Bounds(span.start, span.end, here.origin)
+        return bounds
+
+    def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
+        return self._source.read(place, start, end)
+
+    def close(self) -> None:
+        """Do nothing: the cluster belongs to the context."""
+
+
+def replay_sink(reader: TailReader, active: str) -> KafkaSink:
+    """Return the sink of a replay. Its transactions also have the position, under a name that only this tail
+    has, and only until the next decision about it."""
+    state = GroupName(f"dr-tail-{reader.fork.identity}-{reader.fork.generation}")
+    return KafkaSink(reader.bench, ClusterRef(active), state)
+
+
+def marked(cluster: str) -> Transform:
+    """Return a transform that marks records with their origin."""
+
+    def apply(record: Record) -> Record | None:
+        origin = f"{cluster}/{record.offset}".encode()
+        return record._replace(headers=(*record.headers, (REPLAYED_HEADER.encode(), origin)))
+
+    return apply
+
+
+async def copy_tail(
+    reader: TailReader, ranges: Mapping[TopicPartition, TailRange], sink: RecordSink, rules: RoutingRules
+) -> int:
+    """Copy the tail to a sink, in order per partition; return the number of records that this call has
+    copied.
+
+    The sink stores the position together with the records, so that a copy that was killed continues, and no
+    record is there twice. Raises the error of a partition that does not continue, Unreachable.
+    """
+    if not ranges:
+        return 0
+    loop = reader.bench.loop
+    source = _TailSource(
+        KafkaSource(reader.bench.cluster(ClusterRef(reader.fork.cluster)), committed=reader.committed), ranges
+    )
+    everything = TopicSelection(".*", internal=True)
+    job = TransferJob(everything, until_end=True, on_loss=OnLoss.CONTINUE, rules=rules)
+    transfer = Transfer(loop, source, sink, job)
+    await transfer.prepare()
+    transfer.select(ranges)
+    running = loop.spawn(transfer.run())
+    stuck_since: float | None = None
+    while not running.is_done:
+        await loop.sleep(_LOOK_SECONDS)
+        waiting = [lane for lane in transfer.lanes if not lane.is_over]
+        is_stuck = bool(waiting) and all(lane.reason for lane in waiting)
+        stuck_since = (loop.now() if stuck_since is None else stuck_since) if is_stuck else None
+        if stuck_since is not None and loop.now() - stuck_since > _STUCK_SECONDS:
+            transfer.stop()
+    running.result()
+    if incomplete := [f"{lane.place}: {lane.reason}" for lane in transfer.lanes if not lane.is_complete]:
+        what = f"{counted(len(incomplete), 'partition')} of the tail not copied"
+        raise Unreachable(f"{what}: {first_few(incomplete, _NAMES_SHOWN, '; ')}")
+    return sum(lane.settled.records for lane in transfer.lanes)

@@ -1,0 +1,268 @@
+"""The fork of a pair: where the copies ended when the source was lost, and the records that it still has
+beyond that point (the tail). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from mirror.errors import InvalidRequest
+from mirror.lane.progress import LaneProgress
+from mirror.model.bounds import shown
+from mirror.model.topics import TopicPartition
+from mirror.wording import counted
+
+PartitionOffsets = Mapping[str, Mapping[int, int]]
+"""Offsets by topic and partition."""
+
+EXPORT: Final = "export"
+"""Action of a decision that leaves the tail undecided."""
+_RECORDS: Final = re.compile(r"([0-9]{1,18})[ -]records?")
+
+
+class PairRecord(BaseModel):
+    """A part of the stored state of a pair."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class PartitionLoss(PairRecord):
+    """Records of a partition that are not at the target.
+
+    `first`: source offset of the first of them. `end`: last known end of the source, None if unknown.
+    `least` and `most`: bounds of their number, None if unknown; offsets without a record count in `most`.
+    `seconds`: time between the last copied record and the last contact with the source, None if unknown.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int | None
+    least: int
+    most: int | None
+    seconds: float | None
+
+
+class Loss(PairRecord):
+    """Loss of a failover: the partitions that lose records, or may lose some."""
+
+    partitions: tuple[PartitionLoss, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """Minimum number of records."""
+        return sum(one.least for one in self.partitions)
+
+    @property
+    def most(self) -> int:
+        """Maximum number of records, without partitions of unknown end."""
+        return sum(one.most or 0 for one in self.partitions)
+
+    @property
+    def unknown(self) -> int:
+        """Number of partitions whose end at the source is unknown."""
+        return sum(one.most is None for one in self.partitions)
+
+    @property
+    def figure(self) -> str:
+        """Text that an operator repeats to accept the loss."""
+        return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
+
+    def with_seconds_of(self, former: Loss) -> Loss:
+        """Return the loss with the times of an earlier measurement, for partitions that it includes: the last
+        contact with the source was before it."""
+        seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
+        return Loss(
+            partitions=tuple(
+                one.model_copy(update={"seconds": seconds.get((one.topic, one.partition), one.seconds)})
+                for one in self.partitions
+            )
+        )
+
+
+class LossLimit(PairRecord):
+    """Accepted loss. None: no limit. `unknown`: number of partitions whose end may be unknown."""
+
+    records: int | None = None
+    seconds: float | None = None
+    unknown: int = 0
+
+    def excess(self, loss: Loss) -> str:
+        """Return how a loss exceeds the limit; empty if it does not."""
+        if loss.unknown > self.unknown:
+            return f"the loss is unknown in {counted(loss.unknown, 'partition')}"
+        if self.records is not None and loss.most > self.records:
+            return f"{counted(loss.most, 'record')} would be lost, more than {self.records}"
+        if self.seconds is None:
+            return ""
+        for one in loss.partitions:
+            if one.most is not None and (one.seconds is None or one.seconds > self.seconds):
+                how = "an unknown time" if one.seconds is None else f"{one.seconds:.1f} s"
+                return f"{how} of {one.topic}-{one.partition} would be lost, more than {self.seconds:g} s"
+        return ""
+
+
+def record_limit(text: str) -> LossLimit | None:
+    """Return the limit in a text such as `1000-records`; None for another unit."""
+    found = _RECORDS.fullmatch(text.strip())
+    return LossLimit(records=int(found[1])) if found else None
+
+
+def accepted_limit(text: str, loss: Loss) -> LossLimit:
+    """Return the limit of an operator who has accepted the loss. Raises InvalidRequest unless the text
+    repeats its figure."""
+    if text.strip() != loss.figure:
+        raise InvalidRequest(
+            f"the loss is {loss.figure} now, not {shown(text)}",
+            advice=f"look at it with --dry-run; accept it with --accept-loss {loss.figure}",
+        )
+    return LossLimit(records=loss.most, unknown=loss.unknown)
+
+
+class TailDecision(PairRecord):
+    """An action on the tail. `ends`: source offsets before which it applies. `records`: their number.
+    `folder`: of an export."""
+
+    action: str
+    at_ms: int
+    operator: str
+    selection: str
+    records: int
+    ends: Mapping[str, Mapping[int, int]] = {}
+    folder: str = ""
+
+
+class Fork(PairRecord):
+    """The point at which the logs of the clusters have parted.
+
+    `cluster`: the former active cluster. `copied`: its offsets before which every record is at the target.
+    `ends`: offsets of the target at which these copies end. `log_ends`: ends of the target at the failover,
+    of partitions whose last copies have no checkpoint; empty once they have been compared. `decided`: offsets
+    of the former cluster before which the tail is decided.
+    """
+
+    identity: str
+    cluster: str
+    at_ms: int
+    copied: PartitionOffsets = {}
+    ends: PartitionOffsets = {}
+    log_ends: PartitionOffsets = {}
+    definitions: Mapping[str, Mapping[str, Any]] = {}
+    loss: Loss = Loss()
+    decided: PartitionOffsets = {}
+    decisions: tuple[TailDecision, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """Number of decisions about the tail."""
+        return sum(one.action != EXPORT for one in self.decisions)
+
+    def start(self, place: TopicPartition) -> int:
+        """Return the first undecided source offset of a partition."""
+        topic, number = place
+        return max(self.copied.get(topic, {}).get(number, 0), self.decided.get(topic, {}).get(number, 0))
+
+    def after(self, decision: TailDecision) -> Fork:
+        """Return the fork after an action on the tail."""
+        update: dict[str, Any] = {"decisions": (*self.decisions, decision)}
+        if decision.action != EXPORT:
+            update["decided"] = merged(self.decided, decision.ends)
+        return self.model_copy(update=update)
+
+    def settled(self, found: Mapping[TopicPartition, tuple[int, int]]) -> Fork:
+        """Return the fork after a comparison. `found`: source offset and target offset after the last
+        copy."""
+        copied = document_of({place: source for place, (source, _) in found.items()})
+        ends = document_of({place: target for place, (_, target) in found.items()})
+        return self.model_copy(
+            update={
+                "copied": merged(self.copied, copied),
+                "ends": merged(self.ends, ends),
+                "log_ends": {},
+            }
+        )
+
+
+def fork_of(
+    identity: str,
+    cluster: str,
+    at_ms: int,
+    lanes: Mapping[TopicPartition, LaneProgress],
+    log_ends: Mapping[TopicPartition, int],
+) -> Fork:
+    """Return the fork after lanes that have stopped. `log_ends`: ends of the target."""
+    ends = {place: lane.target_end for place, lane in lanes.items()}
+    return Fork(
+        identity=identity,
+        cluster=cluster,
+        at_ms=at_ms,
+        copied=document_of({place: lane.next_offset for place, lane in lanes.items()}),
+        ends=document_of(ends),
+        log_ends=document_of(
+            {
+                place: log_ends[place]
+                for place, lane in lanes.items()
+                if not lane.clean and log_ends.get(place, 0) > ends[place]
+            }
+        ),
+    )
+
+
+def loss_of(
+    places: Iterable[TopicPartition],
+    lanes: Mapping[TopicPartition, LaneProgress],
+    source_ends: Mapping[TopicPartition, int],
+    log_ends: Mapping[TopicPartition, int],
+    seconds: Mapping[TopicPartition, float],
+) -> Loss:
+    """Return the loss of a failover now. `source_ends`: ends that are fresher than those of checkpoints.
+    `log_ends`: ends of the target, whose last records may be copies without a checkpoint."""
+    found = []
+    for place in sorted({*places, *lanes}):
+        lane = lanes.get(place)
+        first = 0 if lane is None else lane.next_offset
+        stored = None if lane is None or lane.source_end < 0 else lane.source_end
+        end = source_ends.get(place, stored)
+        most = None if end is None else max(end - first, 0)
+        if most == 0:
+            continue
+        is_clean = lane is None or lane.clean
+        extra = 0 if is_clean or lane is None else max(log_ends.get(place, 0) - lane.target_end, 0)
+        found.append(
+            PartitionLoss(
+                topic=place.topic,
+                partition=place.partition,
+                first=first,
+                end=end,
+                least=max((most or 0) - extra, 0),
+                most=most,
+                seconds=seconds.get(place),
+            )
+        )
+    return Loss(partitions=tuple(found))
+
+
+def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
+    """Return offsets, replaced by later ones where there are any."""
+    return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
+
+
+def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
+    """Return offsets by topic and partition."""
+    found: dict[str, dict[int, int]] = {}
+    for place, offset in sorted(offsets.items()):
+        found.setdefault(place.topic, {})[place.partition] = offset
+    return found
+
+
+def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
+    """Return offsets by place; the inverse of `document_of`."""
+    return {
+        TopicPartition(topic, number): offset
+        for topic, offsets in document.items()
+        for number, offset in offsets.items()
+    }
