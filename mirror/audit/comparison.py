@@ -57,7 +57,7 @@ async def compare(
     await run.read()
     surplus = run.matcher.finish()
     if surplus:
-        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account)
+        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account, run.here.end)
     uncopied = account.uncopied() if account is not None else Uncopied()
     if run.windows is not None:
         run.windows.settle(uncopied.missing)
@@ -66,8 +66,11 @@ async def compare(
     return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
 
 
-async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | None) -> None:
-    """Read the source again for the contents of records that only the destination has."""
+async def _explain(
+    surplus: Surplus, source: LogRange, account: LedgerAccount | None, compared_end: int
+) -> None:
+    """Read the source again for the contents of records that only the destination has. `compared_end`: end of
+    the compared range."""
     here = LogCursor(source)
     has_missing = account is not None and account.uncopied().missing > 0
     while (surplus or has_missing) and (batch := await here.peek()) is not None:
@@ -75,7 +78,12 @@ async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | 
         if account is not None and account.is_left_out(batch.first, batch.next):
             continue
         for record in batch.records(source.start, source.end):
-            if account is not None and account.is_missing(record.offset) and surplus.take(record):
+            if (
+                account is not None
+                and record.offset < compared_end
+                and account.is_missing(record.offset)
+                and surplus.take(record)
+            ):
                 account.note_arrived(record.offset)
             else:
                 surplus.show(record)

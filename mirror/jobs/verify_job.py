@@ -19,6 +19,7 @@ from mirror.audit.windows import WindowTally
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
+from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
@@ -312,8 +313,10 @@ def _sides_within(
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)
-        if not is_whole:
-            known_end = offset_map.forward(end).offset
+        if not is_whole:  # surplus before the next copy belongs to this part, what is in a gap to the next
+            following, precision = offset_map.forward(end)
+            is_gap = precision is not Precision.EXACT
+            known_end = (offset_map.target_behind(end) or first) if is_gap else following
         target_end = min(target_end, max(known_end, target_start))
     return _Sides(
         LogRange(source, place, start, end, committed),

@@ -13,14 +13,17 @@ import fastavro
 import pytest
 
 from mirror.audit.verdicts import Verdict
+from mirror.audit.windows import WindowTally
 from mirror.errors import Unreachable
 from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor, LaneAuditReport, is_sampled
 from mirror.jobs.audits.log import AuditLog
-from mirror.jobs.verify_job import VerifyJob
+from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition
+from mirror.lane.offset_map import OffsetMap
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition, TopicSelection
 from tests.builders import DESTINATION, SOURCE
@@ -256,3 +259,26 @@ def test_nothing_is_found_while_brokers_and_engine_fail(
     assert (report.faults, report.waiting) == ((), 0)
     assert report.through_ms is not None
     assert audited.total("count") == audited.written
+
+
+def test_an_arrived_record_that_the_ledger_lacks_counts_as_a_record(audited: Audited) -> None:
+    """After a destination loses records, the ledger can state a larger gap than there is."""
+    audited.copy(10)
+    fakes = audited.fakes
+    key = LaneKey(GroupName("g-t"), PLACE)
+    progress = fakes.context.run(fakes.context.progress(DESTINATION).load([key]))[key]
+    assert progress is not None
+    progress.offset_map = OffsetMap()
+    progress.offset_map.extend([(0, 0, 4), (5, 5, 5)])
+    tallies, resumes = [], 0
+    for part in ((0, 4), (4, 10)):
+        tallies.append(tally := WindowTally(WINDOW_MS, fakes.clock.now_ms()))
+        job = replace(JOB, ranges={PLACE: part}, resumes={PLACE: resumes}, windows=tally)
+        stored = StoredCopy(progress, 10)
+        verdict = fakes.context.run(
+            audit_partition(fakes.context, job, PLACE, stored, logs=((0, 10), (0, 10)))
+        )
+        assert verdict.verdict in (Verdict.COMPLETE, Verdict.LATE)
+        resumes = verdict.target_range[1]
+    counts = [one.numbers for tally in tallies for one in tally.windows.values()]
+    assert [sum(column) for column in zip(*counts, strict=True)] == [10, 0, 0, 0, 0, 0]
