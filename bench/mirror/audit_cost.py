@@ -15,7 +15,8 @@ from typing import Final
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor
+from mirror.jobs.audits.auditor import Auditor
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.identifiers import ClusterRef, DatastreamName

@@ -20,7 +20,8 @@ from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.instance.snapshot import InstanceSnapshot, RunningInstance
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor
+from mirror.jobs.audits.auditor import Auditor
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
 from mirror.jobs.audits.summary import TopicAudit, topic_audits
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.datastreams.audit_mode import AuditMode

@@ -141,7 +141,11 @@ class _Run:
         """Decode the next batch of each side whose records have been matched."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
-            matcher.source.extend(self.here.pop().records(self._source.start, self.here.end))
+            read = self.here.pop()
+            records = read.records(self._source.start, self.here.end)
+            matcher.source.extend(records)
+            if self.windows is not None:
+                self.windows.count_payload(records, read.payload_bytes(len(records)))
         if not matcher.target and self.there.has_batch:
             batch = self.there.pop()
             records = batch.records(self._target.start, self.there.end, keeps_append_time=False)
@@ -167,6 +171,7 @@ class _Run:
             account.note_left_out(first, count)
             if self.windows is not None:
                 self.windows.leave_out(batch.header.base_timestamp, count)
+                self.windows.count("payload_bytes", batch.header.base_timestamp, batch.payload_bytes(count))
             self.here.pop()
         return True
 
@@ -193,6 +198,8 @@ class _Run:
         self.here.pop()
         self.there.pop()
         matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count, times[0])
+        if self.windows is not None:
+            self.windows.count("payload_bytes", times[0], here.payload_bytes(here.header.record_count))
         self.equal_batches += 1
         return True
 

@@ -315,8 +315,8 @@ def _sides_within(
         known_end = max(copied_to, stored.target_end if has_tail else 0)
         if not is_whole:  # surplus before the next copy belongs to this part, what is in a gap to the next
             following, precision = offset_map.forward(end)
-            is_gap = precision is not Precision.EXACT
-            known_end = (offset_map.target_behind(end) or first) if is_gap else following
+            behind = None if precision is Precision.EXACT else offset_map.source_behind(following)
+            known_end = following if behind is None else offset_map.forward(behind - 1).offset + 1
         target_end = min(target_end, max(known_end, target_start))
     return _Sides(
         LogRange(source, place, start, end, committed),

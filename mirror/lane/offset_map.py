@@ -112,13 +112,6 @@ class OffsetMap:
             return None
         return self._sources[index] + min(self._counts[index], target - self._targets[index])
 
-    def target_behind(self, source: int) -> int | None:
-        """Return the destination offset after the last record mirrored from below a source offset, or None."""
-        index = bisect_left(self._sources, source) - 1
-        if index < 0:
-            return None
-        return self._targets[index] + min(self._counts[index], source - self._sources[index])
-
     def count(self, start: int, end: int) -> int:
         """Return the number of mirrored source offsets in [start, end)."""
         found = 0

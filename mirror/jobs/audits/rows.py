@@ -10,26 +10,28 @@ from typing import Final, NamedTuple
 
 import fastavro
 
-from mirror.audit.windows import WindowCounts
+from mirror.audit.verdicts import Verdict, worst
 from mirror.client.cluster import Cluster
 from mirror.client.log_writer import write_patiently
 from mirror.errors import Unreachable
-from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.audits.record import OpenWindow
 from mirror.model.audit_window import AuditWindow
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
 
-_TIER: Final = "mirror"
+MIRROR_TIER: Final = "mirror"
+"""Tier of the rows of Headrace."""
 _APPLICATION: Final = "headrace"
 _PER_BATCH: Final = 500
 _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
 class AuditOrigin(NamedTuple):
-    """Constant columns of the rows of one slice."""
+    """Columns that the rows of a slice share. `time_ms`: see `LaneAudit.row_ms`."""
 
+    time_ms: int
     datastream: str
     host: str
     audit: str
@@ -37,32 +39,39 @@ class AuditOrigin(NamedTuple):
 
 
 def window_row(
-    origin: AuditOrigin, verdict: PartitionVerdict, start_ms: int, counts: WindowCounts, now_ms: int
+    origin: AuditOrigin, place: TopicPartition, window: OpenWindow, ends: tuple[int, int], late: int
 ) -> AuditWindow:
-    """Return the row of a window of an audited slice."""
-    place, source, target = verdict.partition, verdict.source_range, verdict.target_range
+    """Return the row of a window whose records are before the offsets `ends` of both sides. `late`: number of
+    its offsets that should have been copied."""
+    counts = window.counts
+    key = f"{origin.datastream}/{place.topic}/{place.partition}/{window.start_ms}"
+    verdict = worst([counts.verdict, Verdict.LATE if late else Verdict.COMPLETE])
     return AuditWindow(
-        now_ms,
-        f"{origin.datastream}/{place.topic}/{place.partition}/{source[0]}/{start_ms}",
+        origin.time_ms,
+        f"{key}/{window.source}" if window.is_part else key,
         origin.datastream,
         place.topic,
         place.partition,
-        _TIER,
+        MIRROR_TIER,
         origin.host,
         _APPLICATION,
-        start_ms,
-        start_ms + origin.window_ms,
+        window.start_ms,
+        window.start_ms + origin.window_ms,
         origin.audit,
-        counts.verdict.value,
+        verdict.value,
         counts.records,
         counts.missing,
         counts.duplicated,
         counts.altered,
         counts.foreign,
         counts.explained,
-        *source,
-        *target,
+        window.source,
+        ends[0],
+        window.target,
+        ends[1],
         json.dumps([finding.to_json() for finding in counts.findings], separators=(",", ":")),
+        counts.payload_bytes,
+        late,
     )
 
 

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from headrace.auditing.thread import audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
-from mirror.audit.windows import WindowCounts
+from mirror.audit.windows import COUNTED, WindowCounts
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.pace import rest_seconds
-from mirror.jobs.audits.record import MOST_FAULTS, LaneAudit, WindowFault, read_lane_audit
+from mirror.jobs.audits.record import (
+    MOST_FAULTS,
+    MOST_WINDOWS,
+    LaneAudit,
+    OpenWindow,
+    WindowFault,
+    read_lane_audit,
+)
 from mirror.jobs.partition_verdict import CopyHistory
 from mirror.lane.offset_map import OffsetMap
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, AuditMode
@@ -24,6 +31,7 @@ from tests.builders import a_datastream
 
 NUMBERS = st.integers(0, 2**62)
 FAULTS = st.builds(WindowFault, NUMBERS, st.sampled_from(Verdict), NUMBERS, NUMBERS, NUMBERS)
+COUNTS = st.builds(WindowCounts, *[NUMBERS] * len(COUNTED))
 STATES = st.builds(
     LaneAudit,
     NUMBERS,
@@ -32,6 +40,10 @@ STATES = st.builds(
     st.booleans(),
     st.none() | st.builds(CopyHistory, NUMBERS, NUMBERS, st.binary(max_size=16), NUMBERS, NUMBERS),
     st.lists(FAULTS, max_size=3).map(tuple),
+    NUMBERS,
+    st.lists(st.builds(OpenWindow, NUMBERS, NUMBERS, NUMBERS, COUNTS), max_size=3).map(tuple),
+    st.integers(-1, 2**62),
+    st.none() | st.tuples(NUMBERS, NUMBERS),
     NUMBERS,
 )
 TOPIC = {
@@ -70,6 +82,23 @@ def test_differences_of_a_window_add_up_and_are_bounded() -> None:
     for start_ms in range(1, 100):
         state = state.with_window(start_ms, WindowCounts(foreign=1), may_repeat=True)
     assert (len(state.faults), state.more_faults) == (MOST_FAULTS, 100 - MOST_FAULTS)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=40), st.none() | st.integers(0, 9))
+def test_the_rows_of_windows_add_up_in_any_order_of_time(
+    parts: list[tuple[int, int]], late_ms: int | None
+) -> None:
+    state = LaneAudit(late=None if late_ms is None else (late_ms, 1))
+    rows: dict[tuple[int, int], int] = {}
+    for position, (start_ms, records) in enumerate(parts):
+        state = read_lane_audit(state.write())
+        state, window = state.with_counts(start_ms, WindowCounts(records=records), (position, position))
+        rows[start_ms, window.source if window.is_part else -1] = window.counts.records
+        assert len(state.windows) <= MOST_WINDOWS + 1
+        assert late_ms != start_ms or window.is_part or window in state.windows
+    for start_ms in range(10):
+        found = sum(number for (each, _), number in rows.items() if each == start_ms)
+        assert found == sum(number for each, number in parts if each == start_ms)
 
 
 @pytest.mark.parametrize("may_repeat", [False, True])
