@@ -53,13 +53,14 @@ def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey])
         keys = {key for key in left if key.group == datastream.group and matches(key.partition.topic)}
         left -= keys
         if keys:
-            guarantee = datastream.policy.guarantee
+            guarantee, seconds = datastream.policy.guarantee, datastream.audit_lateness_seconds
             found.append(
                 AuditedLanes(
                     datastream.name,
                     _job_of(datastream),
                     datastream.audit_mode,
                     tuple(sorted(key.partition for key in keys)),
+                    None if seconds is None else seconds * 1_000,
                     may_repeat=guarantee is Guarantee.AT_LEAST_ONCE,
                     has_markers=guarantee is Guarantee.EXACTLY_ONCE,
                 )

@@ -284,7 +284,7 @@ def test_an_arrived_record_that_the_ledger_lacks_counts_as_a_record(audited: Aud
         assert verdict.verdict in (Verdict.COMPLETE, Verdict.LATE)
         resumes = verdict.target_range[1]
     counts = [one.numbers for tally in tallies for one in tally.windows.values()]
-    assert [sum(column) for column in zip(*counts, strict=True)] [:6] == [10, 0, 0, 0, 0, 0]
+    assert [sum(column) for column in zip(*counts, strict=True)][:6] == [10, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("mode", MODES)
