@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zlib
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 import fastavro
 
 from mirror.audit.verdicts import Verdict, worst
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
-from mirror.errors import Unreachable
+from mirror.errors import AnswerTooLarge, Unreachable
 from mirror.jobs.audits.record import OpenWindow
 from mirror.model.audit_window import AuditWindow
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.control.offsets import LATEST
 
 MIRROR_TIER: Final = "mirror"
 """Tier of the rows of Headrace."""
+RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
+"""Columns with numbers of records."""
 _APPLICATION: Final = "headrace"
 _PER_BATCH: Final = 500
+_MOST_ROWS: Final = 1_000_000
+_UNREADABLE: Final = (EOFError, ValueError, IndexError, struct.error)
 _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
@@ -73,6 +81,35 @@ def window_row(
         counts.payload_bytes,
         late,
     )
+
+
+async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping[str, Any]]:
+    """Return the rows of a topic that were written since a time; those that cannot be decoded are skipped.
+    Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
+    await cluster.refresh([topic])
+    known = cluster.topics[topic]
+    if known.error:
+        raise cluster.error(known.error, f"metadata of {topic} of {cluster.name}", f"Read on topic {topic}")
+    places = [TopicPartition(topic, number) for number in range(len(known.leaders))]
+    starts = await cluster.offsets(dict.fromkeys(places, since_ms))
+    ends = await cluster.offsets(dict.fromkeys(places, LATEST))
+    found: list[Mapping[str, Any]] = []
+    for place in places:
+        if starts[place].error or ends[place].error:
+            raise Unreachable(f"{place} of {cluster.name} has no leader")
+        start, end = starts[place].offset, ends[place].offset
+        part = PartitionRange(cluster, place, start if start >= 0 else end, end)
+        async for batch, header in part.batches():
+            for record in read_batch(batch, header) if header is not None else ():
+                with suppress(*_UNREADABLE):
+                    row: Any = fastavro.schemaless_reader(io.BytesIO(record.value or b""), _SCHEMA, None)
+                    found.append(row)
+            if len(found) > _MOST_ROWS:
+                raise AnswerTooLarge(
+                    f"{topic} has more than {_MOST_ROWS} rows in this period",
+                    advice="choose a later --from, or query the Pinot table auditWindows",
+                )
+    return found
 
 
 async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) -> None:

@@ -104,7 +104,7 @@ OPTIONS: Final = (
         ("destination", "excluded_settings"),
         list[str],
         "Topic settings not copied to topics that Headrace creates, such as `segment.bytes`.",
-        "Topic setting that is not copied to the destination; repeatable.",
+        "Topic setting not to copy; repeatable.",
         flag="exclude_setting",
         key=EXCLUDED_SETTINGS,
         default=[],
@@ -260,7 +260,8 @@ OPTIONS: Final = (
         int,
         "Longest time from the timestamp of a record to its arrival at the source. Null: that of the"
         " settings.",
-        "Lateness of records for the audit, in seconds.",
+        "Lateness of records in seconds.",
+        flag="audit_lateness",
         key=LATENESS,
         least=1,
         most=LONGEST_LATENESS_SECONDS,
