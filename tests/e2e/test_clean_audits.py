@@ -1,4 +1,4 @@
-"""Runs without a fault of the copy: kills, compaction, transactions, retention and late records are explained."""
+"""Audits without a fault of the copy: kills, compaction, transactions, retention and late records."""
 
 from __future__ import annotations
 
