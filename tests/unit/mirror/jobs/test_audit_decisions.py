@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from headrace.auditing.thread import audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.windows import COUNTED, WindowCounts
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
-from mirror.jobs.audits.pace import rest_seconds
+from mirror.jobs.audits.pace import ALLOWANCE_SECONDS, COPYING_SHARE, AuditBudget, rest_seconds
 from mirror.jobs.audits.record import (
     MOST_FAULTS,
     MOST_WINDOWS,
@@ -124,6 +125,31 @@ def test_an_audit_keeps_its_rate_and_rests_longer_than_it_works(
     assert rest >= 0
     assert rest + elapsed >= read / 1_000_000 - 1e-6
     assert rest + elapsed >= 4 * busy - 1e-6
+
+
+@given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), max_size=40))
+def test_an_audit_costs_no_more_than_its_share_of_copying(steps: list[tuple[float, float]]) -> None:
+    budget, copied, audited, largest = AuditBudget(longest=inf), 0.0, 0.0, 0.0
+    budget.spend("t", 0.0, 0.0, has_more=False)
+    for copying, cost in steps:
+        copied += copying
+        budget.earn({"a": copied / 2, "b": copied / 2})
+        if budget.allows("t", copied):
+            budget.spend("t", cost, copied, has_more=False)
+            audited, largest = audited + cost, max(largest, cost)
+        assert audited <= COPYING_SHARE * copied + ALLOWANCE_SECONDS + largest + 1e-6
+
+
+def test_an_audit_that_is_far_behind_does_not_wait() -> None:
+    budget = AuditBudget(longest=100.0)
+    assert budget.allows("t", 0.0)
+    budget.spend("t", 5.0, 0.0, has_more=False)
+    assert not budget.allows("t", 99.0)
+    assert budget.allows("t", 100.0)
+    budget.spend("t", 5.0, 100.0, has_more=True)
+    assert budget.allows("t", 100.0)
+    budget.spend("t", 5.0, 101.0, has_more=False)
+    assert not budget.allows("t", 102.0)
 
 
 def test_only_deletions_that_retention_does_not_explain_count() -> None:
