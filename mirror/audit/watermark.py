@@ -56,8 +56,10 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Start again: records that were compared before have to be compared again."""
+        """Start again: records that were compared before have to be compared again, or the log is another
+        one, with lower offsets."""
         self.through_ms, self._is_stopped = None, False
+        self._ends.clear()
 
 
 class CompleteThrough:

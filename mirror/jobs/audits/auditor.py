@@ -26,13 +26,14 @@ from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
-from mirror.jobs.audits.log_windows import NO_END, LogWindow, first_window
+from mirror.jobs.audits.log_windows import NO_END, LogWindow, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
+from mirror.lane.progress import LaneProgress
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
@@ -63,12 +64,22 @@ class _Slice(NamedTuple):
 
 class _Logs(NamedTuple):
     """Ranges [start, end) of both logs of a lane, and what is stored about it. `edge`: offset of the first
-    record after the window of the last slice, if known."""
+    record after the window of the last slice, if known. `open_to`: end of the destination log, with records
+    of open transactions."""
 
     source: tuple[int, int]
     target: tuple[int, int]
     copy: StoredCopy
     edge: int | None = None
+    open_to: int = 0
+
+    def settled(self, progress: LaneProgress) -> int:
+        """Return the source offset up to which copies can be read: the coordinator of a transaction may end
+        it in the progress topic first."""
+        end, copied_to = self.target[1], progress.offset_map.target_end or 0
+        if not end < copied_to <= self.open_to:
+            return progress.next_offset
+        return progress.offset_map.source_behind(end) or progress.ledger.start
 
 
 class Auditor:
@@ -129,7 +140,7 @@ class Auditor:
             if state.saved != before.saved:
                 unsaved[state_key(key)] = state.write()
             is_behind = progress is not None and state.position < progress.next_offset
-            has_more |= is_behind and not problems[place]
+            has_more |= is_behind and state.position != before.position and not problems[place]
         await self._send()
         await self._log(job.destination).save([*unsaved.items()], context.clock.now_ms())
         self._stored |= {key: value for key in keys.values() if (value := unsaved.get(state_key(key)))}
@@ -169,9 +180,12 @@ class Auditor:
         keys: Mapping[TopicPartition, LaneKey],
         source_starts: Mapping[TopicPartition, int],
     ) -> Mapping[TopicPartition, _Logs]:
-        """Return the destination's ends, then the stored progress, and then the source's ends: if nothing is
-        in flight at the end of the source, a lane has written nothing else to the destination."""
+        """Return the destination's ends, then the stored progress, and then the ends of both sides. If
+        nothing is in flight at the end of the source, a lane has written nothing else to the destination
+        before the first end; what was copied according to the progress is before the second."""
         job, target = lanes.job, self._context.cluster(lanes.job.destination)
+        source_cluster = self._context.cluster(job.source)
+        await source_cluster.patiently(lambda: source_cluster.refresh(sorted({one.topic for one in keys})))
         copies = {
             place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys
         }
@@ -180,6 +194,8 @@ class Auditor:
         starts = await target.offsets({copies[place]: EARLIEST for place in ends})
         stored = await self._log(job.destination).load(list(keys.values()))
         after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
+        ends_after = await target_ends(self._context, job, list(keys))
+        open_ends = await target.offsets({copies[place]: LATEST for place in ends_after})
         edges = await self._edges(lanes, keys)
         found = {}
         for place, key in keys.items():
@@ -188,7 +204,9 @@ class Auditor:
             target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
             stored_copy = StoredCopy(stored[key], end)
             source = source_starts[place], source_end
-            found[place] = _Logs(source, (target_start, end), stored_copy, edges.get(place))
+            target_log = target_start, ends_after.get(place, 0)
+            open_to = open_ends[copy].offset if copy in open_ends else 0
+            found[place] = _Logs(source, target_log, stored_copy, edges.get(place), open_to)
         return found
 
     async def _edges(
@@ -215,14 +233,20 @@ class Auditor:
         if state.lane is not None and not history.continues(state.lane):
             state = LaneAudit(row_ms=state.row_ms)  # records that were audited may be gone
             mark.restart()
+        topic_id = self._context.cluster(lanes.job.source).topic_id(place.topic)
+        if logs.source[1] < progress.next_offset or is_other_topic(topic_id, progress):
+            return state, ""  # until the lane has noticed that the topic was truncated or created again
         state = state.without_past(logs.source[0], logs.target[0])
         start = max(state.position, progress.ledger.start, logs.source[0])
         start = min(start, max(progress.next_offset, state.position))
-        if start >= progress.next_offset and copy.target_end == state.target_next:
+        settled = logs.settled(progress)
+        is_cut = settled < progress.next_offset
+        if start >= settled and (is_cut or copy.target_end == state.target_next):
             mark.resume(mark.through_ms, is_stopped=state.is_stopped)
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
-        part = await self._slice(lanes, key, start, progress.next_offset, logs.edge)
+        part = await self._slice(lanes, key, start, settled, logs.edge)
+        part = part._replace(is_last=part.is_last and not is_cut)
         verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
             part = part._replace(reads=True)
@@ -235,7 +259,9 @@ class Auditor:
         state = self._with_rows(lanes, state, verdict, tally, part)
         mark.resume(mark.through_ms, is_stopped=state.is_stopped)
         mark.compared(part.end, is_clean=is_clean)
-        target_next = max(verdict.target_range[1], state.target_next or 0)
+        target_next = state.target_next
+        if progress.offset_map:  # else the log may have records of before
+            target_next = max(verdict.target_range[1], target_next or 0)
         state = replace(state, position=part.end, target_next=target_next, lane=history)
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
 

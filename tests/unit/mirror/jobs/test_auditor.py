@@ -23,19 +23,21 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.batches.batch import HEADER_SIZE
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
+from tests.fakes.broker.faults import Delay
 from tests.fakes.broker.mirrored import MirroredFakes
 
 JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
 PLACE = TopicPartition("t", 0)
 ROWS = "headrace-audit-windows"
 WINDOW_MS = 600_000
+LIST_OFFSETS = 2
 MODES = [AuditMode.COUNTS, AuditMode.FULL]
 
 
@@ -357,3 +359,56 @@ def test_the_payload_of_a_window_is_counted_as_stored(audited: Audited) -> None:
     audited.turn(AuditMode.FULL)
     stored = sum(len(one.data) - HEADER_SIZE for one in audited.fakes.source.log("t").batches)
     assert 0 < audited.total("payload_bytes") < stored
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+@pytest.mark.parametrize("mode", MODES)
+def test_records_that_are_copied_during_a_turn_are_no_difference(
+    audited: Audited, mode: AuditMode, guarantee: Guarantee
+) -> None:
+    fakes = audited.fakes
+    is_exact = guarantee is Guarantee.EXACTLY_ONCE
+    fakes.restart("t", policy=CopyPolicy(guarantee=guarantee))
+    audited.restart()
+    lanes = replace(audited.lanes, mode=mode, has_markers=is_exact)
+    for _ in range(5):
+        fakes.target.faults.plant(LIST_OFFSETS, Delay(3.0, applied=True), times=2)
+        turn = fakes.context.loop.spawn(audited.auditor.turn(lanes))
+        while not turn.is_done:
+            audited.write(1)
+            fakes.run(0.2)
+        turn.result()
+        assert audited.auditor.reports[lanes.name][PLACE].faults == ()
+
+
+def test_records_that_the_destination_had_before_are_not_foreign(audited: Audited) -> None:
+    audited.fakes.target.write("t", [(1_000, b"before", b"%d" % n, []) for n in range(6)])
+    audited.fakes.run(5)
+    assert audited.turn().faults == ()
+    audited.copy(3)
+    assert audited.turn().faults == ()
+    assert audited.total("count") == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", [2, 30])
+def test_a_source_topic_that_was_created_again_is_no_difference(
+    audited: Audited, mode: AuditMode, number: int
+) -> None:
+    fakes = audited.fakes
+    fakes.restart("t", policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
+    audited.restart()
+    audited.copy(10)
+    audited.turn(mode)
+    audited.copy(10)
+    fakes.source.recreate_topic("t")
+    audited.written = 0
+    audited.write(number)
+    assert audited.turn(mode).faults == ()
+    fakes.run_until(lambda: len(fakes.copied("t")) >= 20 + number, "the new topic is copied")
+    fakes.run_to("t", number)
+    fakes.clock.advance(1)
+    audited.turn(mode)
+    report = audited.turn(mode)
+    assert report.faults == ()
+    assert report.through_ms is not None
