@@ -171,7 +171,7 @@ class _Run:
             account.note_left_out(first, count)
             if self.windows is not None:
                 self.windows.leave_out(batch.header.base_timestamp, count)
-                self.windows.count("payload_bytes", batch.header.base_timestamp, batch.payload_bytes(count))
+                self.windows.count("stored_bytes", batch.header.base_timestamp, batch.payload_bytes(count))
             self.here.pop()
         return True
 
@@ -199,7 +199,7 @@ class _Run:
         self.there.pop()
         matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count, times[0])
         if self.windows is not None:
-            self.windows.count("payload_bytes", times[0], here.payload_bytes(here.header.record_count))
+            self.windows.count("stored_bytes", times[0], here.payload_bytes(here.header.record_count))
         self.equal_batches += 1
         return True
 

@@ -21,7 +21,7 @@ MOST_OFFSETS: Final = 5
 @dataclass(slots=True)
 class WindowCounts:
     """Records of a window. `records`: arrived as they were. `explained`: absent or surplus for a reason that
-    is no fault, such as a filter or compaction. `payload_bytes`: size of the source records that were read,
+    is no fault, such as a filter or compaction. `stored_bytes`: size of the source records that were read,
     as stored without batch headers. `findings`: the first differences."""
 
     records: int = 0
@@ -30,7 +30,7 @@ class WindowCounts:
     altered: int = 0
     foreign: int = 0
     explained: int = 0
-    payload_bytes: int = 0
+    stored_bytes: int = 0
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: WindowCounts) -> None:
@@ -79,7 +79,7 @@ class WindowTally:
         passed = 0
         for start, number in Counter(self.start_of(record.timestamp) for record in records).items():
             share = size * (passed + number) // len(records) - size * passed // len(records)
-            self._of(start).payload_bytes += share
+            self._of(start).stored_bytes += share
             passed += number
 
     def is_one(self, first: int, last: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from mirror.audit.account import LedgerAccount
+from mirror.audit.account import LedgerAccount, settled_offset
 from mirror.audit.comparison import compare
 from mirror.audit.counts import CountRules, count_copies
 from mirror.audit.matcher import MatchRules
@@ -279,7 +279,14 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
     committed = job.isolation is Isolation.READ_COMMITTED
     here = await _range(bench.cluster(job.source), place, committed=committed)
     there = await _range(bench.cluster(job.destination), copy, committed=committed)
-    return _sides_within(bench, job, place, stored, (here, there))
+    pending = 0
+    if stored.progress is not None and committed:
+        _, open_to = await _range(bench.cluster(job.destination), copy, committed=False)
+        settled = settled_offset(stored.progress, there[1], open_to)
+        pending = max(min(here[1], stored.progress.next_offset) - settled, 0)
+        here = here[0], settled if pending else here[1]
+    sides = _sides_within(bench, job, place, stored, (here, there))
+    return sides._replace(unjudged=sides.unjudged + pending)
 
 
 def _sides_within(
@@ -318,6 +325,8 @@ def _sides_within(
             behind = None if precision is Precision.EXACT else offset_map.source_behind(following)
             known_end = following if behind is None else offset_map.forward(behind - 1).offset + 1
         target_end = min(target_end, max(known_end, target_start))
+        if place in job.resumes and logs[0][1] < progress.next_offset:
+            target_end = target_start  # the source was truncated or created again since: no origins are left
     return _Sides(
         LogRange(source, place, start, end, committed),
         LogRange(target, copy, target_start, target_end, committed),

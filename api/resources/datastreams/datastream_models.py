@@ -428,10 +428,7 @@ class DatastreamAnswer(OptionFields):
                 else None
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
-            monitor=typed["monitor"],
-            canary=typed["canary"],
-            audit=typed["audit"],
-            audit_lateness_seconds=typed["audit_lateness_seconds"],
+            **{name: typed[name] for name in ("monitor", "canary", "audit", "audit_lateness_seconds")},
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from mirror.audit.account import settled_offset
 from mirror.audit.counts import CountRules
 from mirror.audit.reader import LogRange
 from mirror.audit.verdicts import Finding, Verdict
@@ -74,12 +75,8 @@ class _Logs(NamedTuple):
     open_to: int = 0
 
     def settled(self, progress: LaneProgress) -> int:
-        """Return the source offset up to which copies can be read: the coordinator of a transaction may end
-        it in the progress topic first."""
-        end, copied_to = self.target[1], progress.offset_map.target_end or 0
-        if not end < copied_to <= self.open_to:
-            return progress.next_offset
-        return progress.offset_map.source_behind(end) or progress.ledger.start
+        """Return the source offset up to which copies can be read."""
+        return settled_offset(progress, self.target[1], self.open_to)
 
 
 class Auditor:

@@ -78,7 +78,7 @@ def window_row(
         window.target,
         ends[1],
         json.dumps([finding.to_json() for finding in counts.findings], separators=(",", ":")),
-        counts.payload_bytes,
+        counts.stored_bytes,
         late,
     )
 

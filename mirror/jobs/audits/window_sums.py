@@ -6,8 +6,9 @@ Producers and consumers write rows of the same form, with a tier of their own an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mirror.audit.verdicts import Verdict, worst
@@ -20,36 +21,34 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE})
 @dataclass
 class WindowSum:
     """Sums of a window over the partitions of a topic. `datastream`: empty if no audit has counted the
-    window. `tiers`: records that producers and consumers counted, by tier."""
+    window. `sums`: by column. `tiers`: records that producers and consumers counted, by tier."""
 
     datastream: str
     topic: str
     start_ms: int
     end_ms: int
-    count: int = 0
-    missing: int = 0
-    duplicated: int = 0
-    altered: int = 0
-    foreign: int = 0
-    explained: int = 0
-    payload_bytes: int = 0
-    late: int = 0
+    sums: Counter[str] = field(default_factory=Counter)
     verdict: Verdict = Verdict.COMPLETE
     tiers: dict[str, int] = field(default_factory=dict)
 
     @property
     def differences(self) -> Mapping[str, int]:
         """Records that a tier has counted in addition to those that arrived, by tier; negative: too few."""
-        return {tier: number - self.count for tier, number in self.tiers.items() if number != self.count}
+        count = self.sums["count"]
+        return {tier: number - count for tier, number in self.tiers.items() if number != count}
 
     @property
     def is_complete(self) -> bool:
         """True if nothing differs without an explanation, and all tiers have counted the same."""
-        return self.verdict in _CLEAN and not self.late and not self.differences
+        return self.verdict in _CLEAN and not self.sums["late"] and not self.differences
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self) | {
+        return {
+            **{"datastream": self.datastream, "topic": self.topic},
+            **{"start_ms": self.start_ms, "end_ms": self.end_ms},
+            **{name: self.sums[name] for name in _SUMMED},
+            "tiers": dict(self.tiers),
             "verdict": self.verdict.value,
             "differences": dict(self.differences),
             "complete": self.is_complete,
@@ -78,8 +77,7 @@ def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None
         elif datastream in (None, row["datastream"]):
             key = topic, start_ms, row["datastream"]
             found = sums.setdefault(key, WindowSum(row["datastream"], topic, start_ms, end_ms))
-            for name in _SUMMED:
-                setattr(found, name, getattr(found, name) + row[name])
+            found.sums.update({name: row[name] for name in _SUMMED})
             found.verdict = worst([found.verdict, Verdict(row["verdict"])])
     for (topic, start_ms, end_ms), counted in tiers.items():
         same = [one for key, one in sums.items() if key[:2] == (topic, start_ms)]

@@ -9,7 +9,7 @@ import pytest
 from mirror.audit.verdicts import Verdict
 from mirror.jobs.verify_job import VerifyJob
 from mirror.jobs.watch_job import AuditWatch
-from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from mirror.model.topics import TopicPartition, TopicSelection
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -149,3 +149,20 @@ def test_records_repeated_by_a_new_owner_between_turns_are_duplicated(watched: W
         fakes.restart("t", policy=CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE))
         verdicts = fakes.context.run(watched.watch.turn(fakes.context))
         assert all(one.verdict in (Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE) for one in verdicts)
+
+
+def test_a_source_topic_that_was_created_again_is_no_difference(watched: Watched) -> None:
+    fakes = watched.fakes
+    fakes.restart("t", policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
+    for _ in range(2):
+        watched.write(10)
+        watched.copy()
+        if watched.written == 10:
+            fakes.context.run(watched.watch.turn(fakes.context))
+    fakes.source.recreate_topic("t")
+    watched.written = 0
+    watched.write(3)
+    for _ in range(2):
+        verdicts = fakes.context.run(watched.watch.turn(fakes.context))
+        assert not any(one.surplus for one in verdicts)
+        fakes.run_until(lambda: len(fakes.copied("t")) >= 23, "the new topic is copied")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_the_last_row_of_an_id_counts_in_any_order(rows: list[tuple[str, int, in
     newest = {key: max(time_ms for one, time_ms in distinct if one == key) for key, _ in distinct}
     expected = sum(distinct[key, time_ms] for key, time_ms in newest.items())
     for order in (made, made[::-1]):
-        assert sum(one.count for one in window_sums(order)) == expected
+        assert sum(one.sums["count"] for one in window_sums(order)) == expected
 
 
 def test_the_counts_of_the_example_producer_are_compared_with_those_of_the_mirror() -> None:
@@ -81,6 +82,6 @@ def test_each_datastream_of_a_topic_is_compared() -> None:
 
 def test_the_worst_verdict_and_late_records_make_a_window_incomplete() -> None:
     (found,) = window_sums([row("a", 2), row("b", 1, verdict="missing", missing=1)])
-    assert (found.verdict, found.missing, found.is_complete) == (Verdict.MISSING, 1, False)
-    assert not WindowSum("d", "t", 0, 1, late=1, verdict=Verdict.LATE).is_complete
+    assert (found.verdict, found.sums["missing"], found.is_complete) == (Verdict.MISSING, 1, False)
+    assert not WindowSum("d", "t", 0, 1, Counter(late=1), Verdict.LATE).is_complete
     assert found.to_json()["verdict"] == "missing"
