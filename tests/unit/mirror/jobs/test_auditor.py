@@ -296,9 +296,9 @@ def test_two_auditors_of_a_lane_write_the_same_counts(audited: Audited, mode: Au
     auditors = [audited.auditor]
     audited.restart()
     auditors.append(audited.auditor)
-    for number in range(8):
+    for number in range(6):
         audited.copy(random.randint(1, 5))
-        fakes.clock.advance(WINDOW_MS / 1_000 if number == 4 else 1)
+        fakes.clock.advance(WINDOW_MS / 1_000 if number == 3 else 1)
         audited.auditor = random.choice(auditors)
         assert audited.turn(mode).faults == ()
         assert audited.total("count") == audited.written
@@ -371,7 +371,7 @@ def test_records_that_are_copied_during_a_turn_are_no_difference(
     fakes.restart("t", policy=CopyPolicy(guarantee=guarantee))
     audited.restart()
     lanes = replace(audited.lanes, mode=mode, has_markers=is_exact)
-    for _ in range(5):
+    for _ in range(3):
         fakes.target.faults.plant(LIST_OFFSETS, Delay(3.0, applied=True), times=2)
         turn = fakes.context.loop.spawn(audited.auditor.turn(lanes))
         while not turn.is_done:

@@ -143,7 +143,7 @@ def test_a_foreign_record_between_two_turns_is_found(watched: Watched) -> None:
 
 def test_records_repeated_by_a_new_owner_between_turns_are_duplicated(watched: Watched) -> None:
     random, fakes = Random(7), watched.fakes
-    for _ in range(12):
+    for _ in range(5):
         watched.write(random.randint(1, 4))
         fakes.run(random.choice([0.1, 0.5]))
         fakes.restart("t", policy=CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE))
