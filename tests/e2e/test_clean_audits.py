@@ -119,7 +119,8 @@ class CleanRun:
         """Let the destination delete the records of a topic after a second."""
         entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, f"copy.{self.topics[2]}", incremental_configs=[entry])
-        (change,) = admin_client(self.destination).incremental_alter_configs([resource]).values()
+        admin = admin_client(self.destination)
+        (change,) = admin.incremental_alter_configs([resource]).values()
         change.result(PATIENCE_SECONDS)
 
     def _complete(self, ended_ms: float) -> list[dict[str, Any]]:
