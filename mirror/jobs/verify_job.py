@@ -316,7 +316,9 @@ def _sides_within(
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
         start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
-        target_start = max(target_start, job.resumes.get(place, offset_map.forward(start).offset))
+        copies_from = offset_map.forward(start).offset
+        resumed = job.resumes.get(place, copies_from)
+        target_start = max(target_start, copies_from if start > wanted else resumed)
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)

@@ -236,6 +236,8 @@ class Auditor:
         state = state.without_past(logs.source[0], logs.target[0])
         start = max(state.position, progress.ledger.start, logs.source[0])
         start = min(start, max(progress.next_offset, state.position))
+        if start > state.position:  # the source has deleted the origins of the copies in between
+            state = replace(state, target_next=None)
         settled = logs.settled(progress)
         is_cut = settled < progress.next_offset
         if start >= settled and (is_cut or copy.target_end == state.target_next):

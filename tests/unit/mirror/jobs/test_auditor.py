@@ -412,3 +412,16 @@ def test_a_source_topic_that_was_created_again_is_no_difference(
     report = audited.turn(mode)
     assert report.faults == ()
     assert report.through_ms is not None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_copies_whose_origins_were_deleted_before_the_audit_are_no_difference(
+    audited: Audited, mode: AuditMode
+) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    audited.copy(10)
+    audited.fakes.source.log("t").delete_before(9)
+    assert audited.turn(mode).faults == ()
+    audited.copy(2)
+    assert audited.turn(mode).faults == ()
