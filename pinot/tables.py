@@ -204,6 +204,7 @@ AUDIT_WINDOWS: Final = Table(
     key=("id",),
     inverted=("datastream", "topic"),
     long=frozenset({"findings"}),
+    version=2,
 )
 
 INCIDENTS: Final = Table(

@@ -15,6 +15,7 @@ from typing import Any
 import fastavro
 
 from mirror.errors import AnalyticsError
+from mirror.model.audit_window import AuditWindow
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, latency_bucket
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
@@ -159,6 +160,8 @@ class MetricsWorld:
 def _key(record: Any) -> str:
     if hasattr(record, "event_key"):
         return str(record.event_key)
+    if isinstance(record, AuditWindow):
+        return record.id
     cluster = getattr(record, "cluster", None) or record.source_cluster
     return f"{cluster}/{record.topic}/{getattr(record, 'kafka_partition', '')}"
 

@@ -288,6 +288,8 @@ class TopicAuditAnswer(AnswerModel):
     source later than the lateness in the settings; null: unknown, or a record is missing."""
     waiting_offsets: int
     """Number of copied source offsets that are not audited yet."""
+    late_offsets: int
+    """Number of source offsets in the oldest window of each partition that should have been copied."""
     faults: list[AuditFaultAnswer]
     """First windows with differences, oldest first."""
     more_faults: int
@@ -315,6 +317,7 @@ class AuditsAnswer(AnswerModel):
                 partitions=one.partitions,
                 complete_through_ms=one.through_ms if is_complete else None,
                 waiting_offsets=one.waiting,
+                late_offsets=one.late,
                 faults=[AuditFaultAnswer.of(fault) for fault in one.faults],
                 more_faults=one.more_faults,
                 problem=one.problem,

@@ -15,7 +15,8 @@ from typing import Final
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor
+from mirror.jobs.audits.auditor import Auditor
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -34,6 +35,9 @@ _PER_BATCH: Final = 50
 _PARTITIONS: Final = 50
 _TURNS: Final = (6, 60, 300)
 """Batches of each partition that a turn audits."""
+_LIVE_SECONDS: Final = 60.0
+_LIVE_PAUSE_SECONDS: Final = 5.0
+"""Time between two batches of a partition under live traffic."""
 
 
 def main() -> None:
@@ -44,9 +48,12 @@ def main() -> None:
         for mode in (AuditMode.COUNTS, AuditMode.FULL):
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
                 print(pool.submit(_row, mode, count).result(), flush=True)
+    print(f"\na batch every {_LIVE_PAUSE_SECONDS:.0f} s, audited once in {_LIVE_SECONDS:.0f} s")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        print(pool.submit(_row, AuditMode.COUNTS, 1, is_live=True).result(), flush=True)
 
 
-def _row(mode: AuditMode, count: int) -> str:
+def _row(mode: AuditMode, count: int, *, is_live: bool = False) -> str:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     serving = context.Process(target=_serve, args=(there, count))
@@ -68,11 +75,14 @@ def _row(mode: AuditMode, count: int) -> str:
     for part in (1, 2):  # the first part opens connections
         if part == 1:
             engine.start_lanes(specs(_TOPIC, _PARTITIONS))
-        else:
+        elif not is_live:
             here.send(part)
             here.recv()
         before = time.process_time()
-        while not _is_copied(engine, part * records):
+        copies = part * records
+        if part > 1 and is_live:
+            copies = _copy_live(engine, here) * _PER_BATCH
+        while not _is_copied(engine, copies):
             engine.step(0.05)
         copied = time.process_time()
         while bench.run(auditor.turn(lanes)):
@@ -82,8 +92,21 @@ def _row(mode: AuditMode, count: int) -> str:
     assert not any(one.waiting or one.faults or one.problem for one in reports)
     here.send(None)
     serving.join()
-    size = count * _PER_BATCH * _VALUE_BYTES / 1_000
+    size = (copies - records) * _VALUE_BYTES / 1_000
     return f"{size:26,.0f}  {mode.value:6}  {costs[0]:13.3f}  {costs[1]:11.3f}  {costs[1] / costs[0]:6.1%}"
+
+
+def _copy_live(engine: BatchEngine, source: Connection) -> int:
+    """Copy while batches are written one by one; return the number of batches of each partition."""
+    batches, until = 1, time.monotonic() + _LIVE_SECONDS
+    while time.monotonic() < until:
+        source.send(1)
+        source.recv()
+        batches += 1
+        pause = time.monotonic() + _LIVE_PAUSE_SECONDS
+        while time.monotonic() < pause:
+            engine.step(0.05)
+    return batches
 
 
 def _is_copied(engine: BatchEngine, offset: int) -> bool:

@@ -6,6 +6,7 @@ audits of this instance, never the copying.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -20,7 +21,9 @@ from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.instance.snapshot import InstanceSnapshot, RunningInstance
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor
+from mirror.jobs.audits.auditor import Auditor
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
+from mirror.jobs.audits.pace import AuditBudget
 from mirror.jobs.audits.summary import TopicAudit, topic_audits
 from mirror.jobs.verify_job import VerifyJob
 from mirror.model.datastreams.audit_mode import AuditMode
@@ -38,6 +41,8 @@ PART: Final = "audit"
 """Name of the part in the health of an instance that audits."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
+_MOST_WINDOWS: Final = 2
+"""Number of windows that an audit of counts is behind before it no longer gives way to copying."""
 _REQUEST_SECONDS: Final = 10.0
 
 
@@ -52,13 +57,14 @@ def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey])
         keys = {key for key in left if key.group == datastream.group and matches(key.partition.topic)}
         left -= keys
         if keys:
-            guarantee = datastream.policy.guarantee
+            guarantee, seconds = datastream.policy.guarantee, datastream.audit_lateness_seconds
             found.append(
                 AuditedLanes(
                     datastream.name,
                     _job_of(datastream),
                     datastream.audit_mode,
                     tuple(sorted(key.partition for key in keys)),
+                    None if seconds is None else seconds * 1_000,
                     may_repeat=guarantee is Guarantee.AT_LEAST_ONCE,
                     has_markers=guarantee is Guarantee.EXACTLY_ONCE,
                 )
@@ -98,6 +104,7 @@ class AuditThread(BackgroundThread):
         self._interval = interval_seconds
         self._health = health
         self._auditor: Auditor | None = None
+        self._budget = AuditBudget(_MOST_WINDOWS * options.window_ms / 1_000)
 
     def audits(self) -> list[TopicAudit]:
         """Return the state of the audits of this instance. Safe to call from any thread."""
@@ -128,7 +135,10 @@ class AuditThread(BackgroundThread):
             due = context.loop.now() + self._interval
             auditor.keep(lanes)
             problems, has_more = dict[str, str](), False
+            self._budget.earn(self._copying_seconds())
             for one in lanes:
+                if one.mode is AuditMode.COUNTS and not self._budget.allows(one.name, context.loop.now()):
+                    continue
                 with Bulkhead() as bulkhead:
                     has_more |= self._turn(context, auditor, one)
                 if bulkhead.failure is not None:
@@ -141,10 +151,19 @@ class AuditThread(BackgroundThread):
 
     def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
         """Run one turn; leave it if the thread stops."""
+        before = time.thread_time()
         turn = context.loop.spawn(auditor.turn(lanes))
         while not turn.is_done and not self._stopping.is_set():
             context.loop.run_once(_STEP_SECONDS)
-        return turn.is_done and turn.result()
+        has_more = turn.is_done and turn.result()
+        if lanes.mode is AuditMode.COUNTS:
+            spent = time.thread_time() - before
+            self._budget.spend(lanes.name, spent, context.loop.now(), has_more=has_more)
+        return has_more
+
+    def _copying_seconds(self) -> dict[str, float]:
+        """Return the processor time of the workers by task, since the instance started."""
+        return {name: sums.by_name()["cpu_ms"] / 1_000 for name, sums in self._snapshot().task_sums.items()}
 
 
 def _problems_of(auditor: Auditor) -> dict[str, str]:

@@ -13,7 +13,9 @@ from headrace.console.patience import last_look
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.audit.verdicts import Finding, RecordCounts, Verdict, worst
-from mirror.errors import HeadraceError, NotFound
+from mirror.errors import HeadraceError, InvalidRequest, NotFound
+from mirror.jobs.audits.rows import read_rows
+from mirror.jobs.audits.window_sums import WindowSum, window_sums
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, has_copied
 from mirror.jobs.watch_job import AuditWatch
@@ -120,6 +122,16 @@ def audit_datastream(
             )
         verdicts = bench.run(audit_copy(bench, job, on_progress))
     return results_by_topic(verdicts)
+
+
+def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms: int) -> list[WindowSum]:
+    """Return the sums of the windows that the topic of audits has rows of since a time. Raises InvalidRequest
+    if the settings name none, TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
+    topic, cluster = settings.mirror.audit.topic, ClusterRef(settings.mirror.metrics_cluster)
+    if not topic:
+        raise InvalidRequest("mirror.audit.topic is empty, so audits write no windows")
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        return window_sums(bench.run(read_rows(bench.cluster(cluster), topic, since_ms)), datastream)
 
 
 @dataclass(frozen=True, slots=True)

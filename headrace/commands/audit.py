@@ -36,6 +36,20 @@ _COLUMNS: Final = (
     "left_out",
     "unjudged",
 )
+_WINDOW_COLUMNS: Final = (
+    "datastream",
+    "topic",
+    "window",
+    "verdict",
+    "count",
+    "missing",
+    "altered",
+    "foreign",
+    "duplicated",
+    "explained",
+    "late",
+    "tiers",
+)
 _MOST_ROWS: Final = 40
 
 KeyOption = Annotated[
@@ -161,6 +175,45 @@ def _print_turn(datastream: str, turn: AuditTurn) -> None:
             console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
     if turn.problem:
         console().print(f"  {turn.problem}")
+
+
+@app.command()
+def windows(
+    datastream: Annotated[
+        str | None, typer.Argument(help="Datastream (default: all).", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="First window, such as 2026-11-21T08:00:00Z.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add up the windows of continuous audits, and compare tiers.
+
+    Reads the topic mirror.audit.topic. Producers and consumers can publish their own counts to it. Exits with
+    1 if a window is late or has differences, or if a tier has counted another number of records.
+    """
+    from headrace.clusters.audits import audited_windows
+    from headrace.settings import load_settings
+    from mirror.model.datastreams.starts import read_start
+
+    since_ms = (read_start("--from", since, ()).at_ms or 0) if since is not None else 0
+    found = audited_windows(load_settings(config), datastream, since_ms)
+    found = [one for one in found if one.start_ms >= since_ms]
+    rows = [one.to_json() for one in found]
+    if as_json:
+        print_json(rows)
+    else:
+        shown = [row | _window_texts(row) for row in rows]
+        print_table("audited windows", list(_WINDOW_COLUMNS), shown)
+    if not all(one.is_complete for one in found):
+        raise typer.Exit(1)
+
+
+def _window_texts(row: Mapping[str, Any]) -> dict[str, str]:
+    tiers = ", ".join(f"{tier} {number}" for tier, number in sorted(row["tiers"].items()))
+    return {"window": time_text(row["start_ms"], _UNKNOWN), "tiers": tiers}
 
 
 @app.command()

@@ -62,3 +62,11 @@ class LedgerAccount:
     def uncopied(self) -> Uncopied:
         """Return the numbers of records that were not copied."""
         return self._tally.judge()
+
+
+def settled_offset(progress: LaneProgress, target_end: int, open_to: int) -> int:
+    """Return the source offset up to which copies can be read: a transaction may be committed in the progress
+    topic first. `target_end`, `open_to`: ends of the copy without and with open transactions."""
+    if target_end < (progress.offset_map.target_end or 0) <= open_to:
+        return progress.offset_map.source_behind(target_end) or progress.ledger.start
+    return progress.next_offset

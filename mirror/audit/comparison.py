@@ -57,7 +57,7 @@ async def compare(
     await run.read()
     surplus = run.matcher.finish()
     if surplus:
-        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account)
+        await _explain(surplus, replace(source, end=max(run.here.end, origins_end)), account, run.here.end)
     uncopied = account.uncopied() if account is not None else Uncopied()
     if run.windows is not None:
         run.windows.settle(uncopied.missing)
@@ -66,8 +66,11 @@ async def compare(
     return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
 
 
-async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | None) -> None:
-    """Read the source again for the contents of records that only the destination has."""
+async def _explain(
+    surplus: Surplus, source: LogRange, account: LedgerAccount | None, compared_end: int
+) -> None:
+    """Read the source again for the contents of records that only the destination has. `compared_end`: end of
+    the compared range."""
     here = LogCursor(source)
     has_missing = account is not None and account.uncopied().missing > 0
     while (surplus or has_missing) and (batch := await here.peek()) is not None:
@@ -75,7 +78,12 @@ async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | 
         if account is not None and account.is_left_out(batch.first, batch.next):
             continue
         for record in batch.records(source.start, source.end):
-            if account is not None and account.is_missing(record.offset) and surplus.take(record):
+            if (
+                account is not None
+                and record.offset < compared_end
+                and account.is_missing(record.offset)
+                and surplus.take(record)
+            ):
                 account.note_arrived(record.offset)
             else:
                 surplus.show(record)
@@ -133,7 +141,11 @@ class _Run:
         """Decode the next batch of each side whose records have been matched."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
-            matcher.source.extend(self.here.pop().records(self._source.start, self.here.end))
+            read = self.here.pop()
+            records = read.records(self._source.start, self.here.end)
+            matcher.source.extend(records)
+            if self.windows is not None:
+                self.windows.count_payload(records, read.payload_bytes(len(records)))
         if not matcher.target and self.there.has_batch:
             batch = self.there.pop()
             records = batch.records(self._target.start, self.there.end, keeps_append_time=False)
@@ -159,6 +171,7 @@ class _Run:
             account.note_left_out(first, count)
             if self.windows is not None:
                 self.windows.leave_out(batch.header.base_timestamp, count)
+                self.windows.count("stored_bytes", batch.header.base_timestamp, batch.payload_bytes(count))
             self.here.pop()
         return True
 
@@ -185,6 +198,8 @@ class _Run:
         self.here.pop()
         self.there.pop()
         matcher.match_batch(here.next - 1, there.next - 1, here.header.record_count, times[0])
+        if self.windows is not None:
+            self.windows.count("stored_bytes", times[0], here.payload_bytes(here.header.record_count))
         self.equal_batches += 1
         return True
 

@@ -397,6 +397,9 @@ class Surplus:
         self._waiting.remove(waiting)
         self._found.counts.equal += 1
         self._found.counts.misplaced += 1
+        if self._windows is not None:
+            self._windows.leave_out(here.timestamp, -1)
+            self._windows.count("records", here.timestamp)
         return True
 
     def judge(self) -> PartitionFindings:

@@ -67,6 +67,12 @@ class StoredBatch(NamedTuple):
         """True if the broker has replaced the timestamps of the records."""
         return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
 
+    def payload_bytes(self, records: int) -> int:
+        """Return the size of some of its records as stored, without the header of the batch."""
+        if self.header is None:
+            return len(self.data)
+        return (len(self.data) - HEADER_SIZE) * records // max(self.header.record_count, 1)
+
     def first_time(self, start: int) -> int:
         """Return the timestamp of its first record from an offset on, as far as its header has it."""
         if self.header is None:

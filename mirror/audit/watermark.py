@@ -42,6 +42,10 @@ class PartitionWatermark:
         while not self._is_stopped and self._ends and self._ends[0][1] <= position:
             self.through_ms = self._ends.popleft()[0]
 
+    def end_at(self, at_ms: int) -> int:
+        """Return an end of the source log that was noted by then; 0 if none is kept."""
+        return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
+
     @property
     def is_stopped(self) -> bool:
         """True after a difference."""
@@ -52,8 +56,10 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Start again: records that were compared before have to be compared again."""
+        """Start again: records that were compared before have to be compared again, or the log is another
+        one, with lower offsets."""
         self.through_ms, self._is_stopped = None, False
+        self._ends.clear()
 
 
 class CompleteThrough:

@@ -6,10 +6,13 @@ without a timestamp counts now.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mirror.audit.verdicts import Finding, Verdict, worst
+from mirror.protocol.batches.records import Record
 
 MOST_OFFSETS: Final = 5
 """Maximum number of findings that a window lists."""
@@ -18,7 +21,8 @@ MOST_OFFSETS: Final = 5
 @dataclass(slots=True)
 class WindowCounts:
     """Records of a window. `records`: arrived as they were. `explained`: absent or surplus for a reason that
-    is no fault, such as a filter or compaction. `findings`: the first differences."""
+    is no fault, such as a filter or compaction. `stored_bytes`: size of the source records that were read,
+    as stored without batch headers. `findings`: the first differences."""
 
     records: int = 0
     missing: int = 0
@@ -26,6 +30,7 @@ class WindowCounts:
     altered: int = 0
     foreign: int = 0
     explained: int = 0
+    stored_bytes: int = 0
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: WindowCounts) -> None:
@@ -68,6 +73,14 @@ class WindowTally:
         """Return the start of the window of a timestamp."""
         stamp = timestamp if timestamp >= 0 else self._now_ms
         return stamp - stamp % self._length_ms
+
+    def count_payload(self, records: Sequence[Record], size: int) -> None:
+        """Count the payload of records that are stored together in `size` bytes, the same for each."""
+        passed = 0
+        for start, number in Counter(self.start_of(record.timestamp) for record in records).items():
+            share = size * (passed + number) // len(records) - size * passed // len(records)
+            self._of(start).stored_bytes += share
+            passed += number
 
     def is_one(self, first: int, last: int) -> bool:
         """Return whether two timestamps belong to one window."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from mirror.audit.account import LedgerAccount
+from mirror.audit.account import LedgerAccount, settled_offset
 from mirror.audit.comparison import compare
 from mirror.audit.counts import CountRules, count_copies
 from mirror.audit.matcher import MatchRules
@@ -19,6 +19,7 @@ from mirror.audit.windows import WindowTally
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
+from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
@@ -278,7 +279,14 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
     committed = job.isolation is Isolation.READ_COMMITTED
     here = await _range(bench.cluster(job.source), place, committed=committed)
     there = await _range(bench.cluster(job.destination), copy, committed=committed)
-    return _sides_within(bench, job, place, stored, (here, there))
+    pending = 0
+    if stored.progress is not None and committed:
+        _, open_to = await _range(bench.cluster(job.destination), copy, committed=False)
+        settled = settled_offset(stored.progress, there[1], open_to)
+        pending = max(min(here[1], stored.progress.next_offset) - settled, 0)
+        here = here[0], settled if pending else here[1]
+    sides = _sides_within(bench, job, place, stored, (here, there))
+    return sides._replace(unjudged=sides.unjudged + pending)
 
 
 def _sides_within(
@@ -308,13 +316,19 @@ def _sides_within(
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
         start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
-        target_start = max(target_start, job.resumes.get(place, offset_map.forward(start).offset))
+        copies_from = offset_map.forward(start).offset
+        resumed = job.resumes.get(place, copies_from)
+        target_start = max(target_start, copies_from if start > wanted else resumed)
         # Without records in flight, the lane has written nothing else up to that earlier end.
         has_tail = job.judges_tail and bool(offset_map) and not unjudged
         known_end = max(copied_to, stored.target_end if has_tail else 0)
-        if not is_whole:
-            known_end = offset_map.forward(end).offset
+        if not is_whole:  # surplus before the next copy belongs to this part, what is in a gap to the next
+            following, precision = offset_map.forward(end)
+            behind = None if precision is Precision.EXACT else offset_map.source_behind(following)
+            known_end = following if behind is None else offset_map.forward(behind - 1).offset + 1
         target_end = min(target_end, max(known_end, target_start))
+        if place in job.resumes and logs[0][1] < progress.next_offset:
+            target_end = target_start  # the source was truncated or created again since: no origins are left
     return _Sides(
         LogRange(source, place, start, end, committed),
         LogRange(target, copy, target_start, target_end, committed),

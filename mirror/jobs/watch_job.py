@@ -23,7 +23,8 @@ class AuditWatch:
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
-    _positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _positions: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """Offsets of both sides up to which a partition was compared."""
     _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
@@ -39,8 +40,9 @@ class AuditWatch:
         ends = {place: _NO_END if answer.error else answer.offset for place, answer in answers.items()}
         self.watermarks.observe(at_ms, ends)
         job = replace(self.job, judges_tail=False)
-        ranges = {place: (self._positions.get(place, 0), _NO_END) for place in places}
-        verdicts = await audit_copy(bench, replace(job, ranges=ranges))
+        ranges = {place: (self._positions.get(place, (0, 0))[0], _NO_END) for place in places}
+        resumes = {place: target for place, (_, target) in self._positions.items()}
+        verdicts = await audit_copy(bench, replace(job, ranges=ranges, resumes=resumes))
         again = {verdict.partition: (0, _NO_END) for verdict in verdicts if not self._continues(verdict)}
         if again:
             for place in again:
@@ -63,6 +65,7 @@ class AuditWatch:
             self._positions.pop(place, None)
             self._lanes.pop(place, None)
             return
-        self._lanes[place], self._positions[place] = lane, verdict.source_range[1]
+        self._lanes[place] = lane
+        self._positions[place] = verdict.source_range[1], verdict.target_range[1]
         is_clean = not verdict.missing and verdict.comparison.found.counts.verdict() in _CLEAN
         self.watermarks.of(place).compared(verdict.source_range[1], is_clean=is_clean)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AuditWindow:
-    """Records of one window of event time that were audited together, at `time_ms` (epoch ms).
+    """Records of one window of event time in one partition, as of `time_ms` (epoch ms).
 
-    The rows of a window are added up; of rows with the same `id` only the last counts, because an interrupted
-    audit repeats its last part. `bucket_start_ms`, `bucket_end_ms`: the window. `tier`, `host`,
+    Of rows with the same `id`, the one with the largest `time_ms` counts: it includes the earlier ones. The
+    remaining rows of a window are added up. `bucket_start_ms`, `bucket_end_ms`: the window. `tier`, `host`,
     `application`: who counted, as in Kafka Audit; rows of Headrace have the tier `mirror`, the name of the
     instance and `headrace`. `count`: records that arrived as they were; `explained`: absent or surplus ones
-    for a reason that is no fault. `audit`: `counts` or `full`. The offsets are those of the audited part;
-    `findings` is JSON: the first differences.
+    for a reason that is no fault. `audit`: `counts` or `full`; empty in rows of producers and consumers. The
+    offsets are those between which the records are. `findings` is JSON: the first differences.
+    `payload_bytes`: size of the source records as stored, without batch headers; 0 if they were not read.
+    `late`: source offsets that have waited for longer than the lateness.
     """
 
     time_ms: int
@@ -40,3 +42,5 @@ class AuditWindow:
     destination_start: int
     destination_end: int
     findings: str
+    payload_bytes: int
+    late: int

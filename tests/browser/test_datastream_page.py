@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from api.app import create_app
+from mirror.audit.verdicts import Verdict
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.jobs.audits.summary import AuditFault, TopicAudit
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicDescription
 from mirror.worker.protocol import LaneRate
 from monitor.causes.sentences import CauseFigures
@@ -181,6 +185,19 @@ def test_positions_objectives_and_placement_are_lines_and_fields(serve: Serve, o
     assert read["placement"]["load_provider"] is None
     assert read["placement"]["capacity_bytes_per_second"] == "learned"
     assert read["placement"]["utilisation_percent"] == 80
+
+
+def test_a_loss_that_the_audit_found_is_on_the_page(site: Site, serve: Serve, open_page: OpenPage) -> None:
+    fault = AuditFault(3, 1_795_000_000_000, Verdict.MISSING, 5, 1_204, -1)
+    loss = TopicAudit(DatastreamName("orders"), "t", 60, None, 0, (fault,), 2, "no leader", late=7)
+    other = TopicAudit(DatastreamName("other"), "t", 1, None, 0, (replace(fault, records=99),), 0, "")
+    app = create_app(replace(site.services, audits=lambda: [loss, other]))
+    page = open_page(f"{serve(app)}/ui/#/datastreams/orders")
+    card = page.get_by_role("region", name="Audit")
+    for text in ("t-3", "5 missing", "1204", "no leader", "7"):
+        expect(card).to_contain_text(text)
+    expect(card).not_to_contain_text("99")
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize("label", ["Delete", "Restart"])

@@ -8,17 +8,25 @@ import sys
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.settings import KafkaCluster
+from tests.acls import PERMISSIVE, add_rules
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import Record, make_topic, produce
+from tests.kafka_data import Record, admin_client, make_topic, produce
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream, wait_until_caught_up
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
-from tests.servers import KafkaPair
+from tests.servers import KafkaPair, NewKafka
 
 pytestmark = pytest.mark.servers
 
@@ -87,3 +95,38 @@ def test_an_unused_topic_is_retired_and_one_in_use_is_not(
         admin.close()
     finally:
         reader.close()
+
+
+@pytest.mark.deep
+def test_a_broker_with_an_authorizer_refuses_writes_to_a_sealed_topic(
+    new_instance: NewInstance, new_kafka: NewKafka
+) -> None:
+    address, idle = new_kafka("secured", properties=PERMISSIVE).address, fresh_name("idle")
+    make_topic(address, idle, 1)
+    produce(address, idle, [Record(0, b"k", b"v", (), 1_700_000_000_000)])
+    everyone = (ResourceType.TOPIC, idle, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL)
+    admin = admin_client(address)
+    add_rules(admin, [AclBinding(*everyone, AclPermissionType.ALLOW)])
+    instance = new_instance("one", clusters__source__bootstrap_servers=address)
+    where = ("--cluster", "source", "--days", "0", "--wait", "1ms", "--execute")
+
+    def step(*words: str) -> Any:
+        return wait_until(
+            lambda: None if (done := topics(instance, words[0], idle, *words[1:]))[0] else done[1], words[0]
+        )
+
+    def written() -> list[int]:
+        errors: list[int] = []
+        writer = Producer({"bootstrap.servers": address})
+        writer.produce(idle, b"v", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
+        writer.flush(PATIENCE_SECONDS)
+        return errors
+
+    sealed = step("retire", *where)["retirement"]
+    assert (sealed["phase"], sealed["denial"]) == ("sealed", "made")
+    wait_until(lambda: written() == [KafkaError.TOPIC_AUTHORIZATION_FAILED], "writes are refused")
+    step("restore", "--cluster", "source")
+    wait_until(lambda: written() == [0], "the broker accepts writes again")
+    assert step("retire", *where)["retirement"]["phase"] == "sealed"
+    wait_until(lambda: step("retire", *where)["is_over"], "the topic is retired")
+    wait_until(lambda: idle not in admin.list_topics(timeout=PATIENCE_SECONDS).topics, "it is deleted")

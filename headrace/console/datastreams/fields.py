@@ -165,7 +165,7 @@ FIELDS: Final = (
         "Objective with an error budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeatable.",
         read=_objectives,
     ),
-    *_of("placement", "monitor", "canary", "audit", "groups"),
+    *_of("placement", "monitor", "canary", "audit", "audit_lateness_seconds", "groups"),
 )
 _BY_NAME: Final = {field.name: field for field in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {

@@ -3,30 +3,38 @@
 Each turn compares what was copied since the turn before, slice by slice. A slice ends at the edge of a window
 of event time. Rows are written first, then the state of the lane beside its progress; so an instance that is
 killed, or the next owner of the lane, repeats at most one slice, and its rows replace the earlier ones.
+
+A row has all counts of its window up to an offset, and the time at which its turn began, before the turn
+read the state. If another instance has stored a state meanwhile, the turn continues from that one. Therefore
+an instance that was frozen, and continues after another has taken the lane, replaces no row by an older one.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+from mirror.audit.account import settled_offset
 from mirror.audit.counts import CountRules
-from mirror.audit.reader import LogCursor, LogRange
+from mirror.audit.reader import LogRange
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.watermark import PartitionWatermark
-from mirror.audit.windows import WindowTally
+from mirror.audit.windows import WindowCounts, WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
+from mirror.jobs.audits.log_windows import NO_END, LogWindow, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
-from mirror.jobs.audits.record import LaneAudit, WindowFault, read_lane_audit
+from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
+from mirror.lane.progress import LaneProgress
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
@@ -42,44 +50,6 @@ SAMPLED_SHARE: Final = 1 / 20
 _MOST_OFFSETS: Final = 50_000
 """Largest slice whose records are compared: at most that many can be unmatched."""
 _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
-_NO_END: Final = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: where rows are written; none if
-    the topic is empty. `lateness_ms`: longest time from a record's timestamp to its arrival at the source."""
-
-    instance: str
-    rows_cluster: ClusterRef
-    rows_topic: str
-    window_ms: int
-    lateness_ms: int
-    bytes_per_second: int
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedLanes:
-    """Lanes of one datastream on this instance. `may_repeat`, `has_markers`: see `CountRules`."""
-
-    name: DatastreamName
-    job: VerifyJob
-    mode: AuditMode
-    places: Sequence[TopicPartition]
-    may_repeat: bool = False
-    has_markers: bool = False
-
-
-class LaneAuditReport(NamedTuple):
-    """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
-    destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `problem`:
-    why the lane could not be audited in the last turn."""
-
-    through_ms: int | None
-    waiting: int
-    faults: tuple[WindowFault, ...]
-    more_faults: int
-    problem: str = ""
 
 
 class _Slice(NamedTuple):
@@ -95,12 +65,18 @@ class _Slice(NamedTuple):
 
 class _Logs(NamedTuple):
     """Ranges [start, end) of both logs of a lane, and what is stored about it. `edge`: offset of the first
-    record after the window of the last slice, if known."""
+    record after the window of the last slice, if known. `open_to`: end of the destination log, with records
+    of open transactions."""
 
     source: tuple[int, int]
     target: tuple[int, int]
     copy: StoredCopy
     edge: int | None = None
+    open_to: int = 0
+
+    def settled(self, progress: LaneProgress) -> int:
+        """Return the source offset up to which copies can be read."""
+        return settled_offset(progress, self.target[1], self.open_to)
 
 
 class Auditor:
@@ -110,6 +86,8 @@ class Auditor:
         self._context = context
         self._options = options
         self._states: dict[LaneKey, LaneAudit] = {}
+        self._stored: dict[LaneKey, bytes | None] = {}
+        """Stored state of each lane that `_states` continues."""
         self._marks: dict[LaneKey, PartitionWatermark] = {}
         self._windows: dict[LaneKey, int] = {}
         """Start of the window of the last slice of a lane."""
@@ -128,7 +106,7 @@ class Auditor:
         keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
         for key in self._states.keys() - keys:
             self._log(self._destinations.pop(key)).release(key)
-            del self._states[key], self._marks[key]
+            del self._states[key], self._stored[key], self._marks[key]
             self._windows.pop(key, None)
 
     def _log(self, destination: ClusterRef) -> AuditLog:
@@ -142,47 +120,55 @@ class Auditor:
         await self._send()
         context, job = self._context, lanes.job
         keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
-        source_starts = await self._observe(lanes, keys)
+        begun_ms = context.clock.now_ms()
+        source_starts = await self._observe(lanes, keys, begun_ms)
         logs = await self._logs(lanes, keys, source_starts)
         has_more, problems = False, dict[TopicPartition, str]()
         unsaved = self._unsaved.setdefault(job.destination, {})
         for place, key in keys.items():
             before, progress = self._state(key, job), logs[place].copy.progress
             try:
-                state, problems[place] = await self._audited(lanes, key, before, logs[place])
+                state = replace(before, row_ms=max(begun_ms, before.row_ms + 1))
+                state, problems[place] = await self._audited(lanes, key, state, logs[place])
+                state = await self._with_late(lanes, key, state, logs[place])
             except HeadraceError as error:
                 state, problems[place] = before, reason_of(error)
             self._states[key] = state
             if state.saved != before.saved:
                 unsaved[state_key(key)] = state.write()
             is_behind = progress is not None and state.position < progress.next_offset
-            has_more |= is_behind and not problems[place]
+            has_more |= is_behind and state.position != before.position and not problems[place]
         await self._send()
         await self._log(job.destination).save([*unsaved.items()], context.clock.now_ms())
+        self._stored |= {key: value for key in keys.values() if (value := unsaved.get(state_key(key)))}
         unsaved.clear()
-        found = {place: self._report(key, logs[place].copy, problems[place]) for place, key in keys.items()}
+        found = {
+            place: self._report(lanes, key, logs[place].copy, problems[place]) for place, key in keys.items()
+        }
         self.reports = {**self.reports, lanes.name: found}
         return has_more
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
-        known = self._states.get(key)
-        if known is None:
-            known = read_lane_audit(self._log(job.destination).state(key))
-            self._marks[key].resume(known.through_ms, is_stopped=known.is_stopped)
-            self._destinations[key] = job.destination
+        """Return the state of a lane: the stored one if another instance has written it."""
+        stored = self._log(job.destination).state(key)
+        if key in self._states and stored == self._stored[key]:
+            return self._states[key]
+        known = read_lane_audit(stored)
+        self._stored[key], self._destinations[key] = stored, job.destination
+        self._marks[key].resume(known.through_ms, is_stopped=known.is_stopped)
+        self._windows.pop(key, None)
         return known
 
     async def _observe(
-        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey]
+        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey], at_ms: int
     ) -> Mapping[TopicPartition, int]:
         """Note the present ends of the source logs, and return their starts."""
-        at_ms = self._context.clock.now_ms()
         source = self._context.cluster(lanes.job.source)
         ends = await source.offsets(dict.fromkeys(keys, LATEST))
         starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())
-            mark.observe(at_ms, _NO_END if ends[place].error else ends[place].offset)
+            mark.observe(at_ms, NO_END if ends[place].error else ends[place].offset)
         return {place: 0 if one.error else one.offset for place, one in starts.items()}
 
     async def _logs(
@@ -191,9 +177,12 @@ class Auditor:
         keys: Mapping[TopicPartition, LaneKey],
         source_starts: Mapping[TopicPartition, int],
     ) -> Mapping[TopicPartition, _Logs]:
-        """Return the destination's ends, then the stored progress, and then the source's ends: if nothing is
-        in flight at the end of the source, a lane has written nothing else to the destination."""
+        """Return the destination's ends, then the stored progress, and then the ends of both sides. If
+        nothing is in flight at the end of the source, a lane has written nothing else to the destination
+        before the first end; what was copied according to the progress is before the second."""
         job, target = lanes.job, self._context.cluster(lanes.job.destination)
+        source_cluster = self._context.cluster(job.source)
+        await source_cluster.patiently(lambda: source_cluster.refresh(sorted({one.topic for one in keys})))
         copies = {
             place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys
         }
@@ -202,15 +191,19 @@ class Auditor:
         starts = await target.offsets({copies[place]: EARLIEST for place in ends})
         stored = await self._log(job.destination).load(list(keys.values()))
         after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
+        ends_after = await target_ends(self._context, job, list(keys))
+        open_ends = await target.offsets({copies[place]: LATEST for place in ends_after})
         edges = await self._edges(lanes, keys)
         found = {}
         for place, key in keys.items():
-            source_end = _NO_END if after[place].error else after[place].offset
+            source_end = NO_END if after[place].error else after[place].offset
             copy, end = copies[place], ends.get(place, 0)
             target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
             stored_copy = StoredCopy(stored[key], end)
             source = source_starts[place], source_end
-            found[place] = _Logs(source, (target_start, end), stored_copy, edges.get(place))
+            target_log = target_start, ends_after.get(place, 0)
+            open_to = open_ends[copy].offset if copy in open_ends else 0
+            found[place] = _Logs(source, target_log, stored_copy, edges.get(place), open_to)
         return found
 
     async def _edges(
@@ -224,7 +217,7 @@ class Auditor:
         asked = {place: window_ms + length_ms for place, window_ms in ends.items()}
         answers = await self._context.cluster(lanes.job.source).offsets(asked)
         known = {place: one.offset for place, one in answers.items() if not one.error}
-        return {place: _NO_END if offset < 0 else offset for place, offset in known.items()}
+        return {place: NO_END if offset < 0 else offset for place, offset in known.items()}
 
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs
@@ -235,16 +228,24 @@ class Auditor:
         if progress is None or history is None:
             return state, ""
         if state.lane is not None and not history.continues(state.lane):
-            state = LaneAudit()  # records that were audited may be gone
+            state = LaneAudit(row_ms=state.row_ms)  # records that were audited may be gone
             mark.restart()
+        topic_id = self._context.cluster(lanes.job.source).topic_id(place.topic)
+        if logs.source[1] < progress.next_offset or is_other_topic(topic_id, progress):
+            return state, ""  # until the lane has noticed that the topic was truncated or created again
         state = state.without_past(logs.source[0], logs.target[0])
         start = max(state.position, progress.ledger.start, logs.source[0])
         start = min(start, max(progress.next_offset, state.position))
-        if start >= progress.next_offset and copy.target_end == state.target_next:
+        if start > state.position:  # the source has deleted the origins of the copies in between
+            state = replace(state, target_next=None)
+        settled = logs.settled(progress)
+        is_cut = settled < progress.next_offset
+        if start >= settled and (is_cut or copy.target_end == state.target_next):
             mark.resume(mark.through_ms, is_stopped=state.is_stopped)
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
-        part = await self._slice(lanes, key, start, progress.next_offset, logs.edge)
+        part = await self._slice(lanes, key, start, settled, logs.edge)
+        part = part._replace(is_last=part.is_last and not is_cut)
         verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
             part = part._replace(reads=True)
@@ -257,7 +258,9 @@ class Auditor:
         state = self._with_rows(lanes, state, verdict, tally, part)
         mark.resume(mark.through_ms, is_stopped=state.is_stopped)
         mark.compared(part.end, is_clean=is_clean)
-        target_next = max(verdict.target_range[1], state.target_next or 0)
+        target_next = state.target_next
+        if progress.offset_map:  # else the log may have records of before
+            target_next = max(verdict.target_range[1], target_next or 0)
         state = replace(state, position=part.end, target_next=target_next, lane=history)
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
 
@@ -277,15 +280,63 @@ class Auditor:
         part: _Slice,
     ) -> LaneAudit:
         """Queue the rows of a slice, and return the state with its differences."""
-        options, now_ms = self._options, self._context.clock.now_ms()
+        begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
         audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
-        origin = AuditOrigin(lanes.name, options.instance, audit.value, options.window_ms)
-        verdict = replace(verdict, source_range=(part.start, part.end))
         for start_ms, counts in sorted(tally.windows.items()):
-            if options.rows_topic and any(counts.numbers):
-                self._pending.append(window_row(origin, verdict, start_ms, counts, now_ms))
             state = state.with_window(start_ms, counts, may_repeat=lanes.may_repeat)
+            if any(counts.numbers):
+                state, window = state.with_counts(start_ms, counts, begins)
+                self._queue(lanes, verdict.partition, state, window, ends, audit)
         return state
+
+    def _queue(
+        self,
+        lanes: AuditedLanes,
+        place: TopicPartition,
+        state: LaneAudit,
+        window: OpenWindow,
+        ends: tuple[int, int],
+        audit: AuditMode,
+    ) -> None:
+        """Queue the row of a window."""
+        options = self._options
+        if options.rows_topic:
+            origin = AuditOrigin(state.row_ms, lanes.name, options.instance, audit.value, options.window_ms)
+            late_ms, late = state.late or (-1, 0)
+            late = late if late_ms == window.start_ms else 0
+            self._pending.append(window_row(origin, place, window, ends, late))
+
+    async def _with_late(self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs) -> LaneAudit:
+        """Return the state with the records that should have been copied, and queue the rows that change."""
+        late = await self._late(lanes, key, logs)
+        before = state.late
+        if late == before:
+            return state
+        state = replace(state, late=late)
+        for start_ms in sorted({each[0] for each in (before, late) if each is not None}):
+            ends = state.position, state.target_next or 0
+            state, window = state.with_counts(start_ms, WindowCounts(), ends)
+            if not window.is_part:
+                audit = AuditMode.COUNTS if lanes.mode is AuditMode.COUNTS else AuditMode.FULL
+                self._queue(lanes, key.partition, state, window, ends, audit)
+        return state
+
+    async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: _Logs) -> tuple[int, int] | None:
+        """Return the window of the oldest record that has waited at the source for longer than the lateness,
+        and the number of such offsets in it; None if there is none."""
+        progress, place = logs.copy.progress, key.partition
+        before_ms = self._context.clock.now_ms() - self._lateness_ms(lanes)
+        due = min(self._marks[key].end_at(before_ms), logs.source[1])
+        start = max(progress.next_offset, logs.source[0]) if progress is not None else due
+        if start >= due or due >= NO_END:
+            return None
+        first = await self._first_window(lanes, place, start, due)
+        if first is None:
+            return None
+        return first.start_ms, (min(due, first.edge) if first.edge > start else due) - start
+
+    def _lateness_ms(self, lanes: AuditedLanes) -> int:
+        return self._options.lateness_ms if lanes.lateness_ms is None else lanes.lateness_ms
 
     def _job(
         self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, tally: WindowTally
@@ -293,7 +344,7 @@ class Auditor:
         counts = CountRules(part.timestamp, lanes.has_markers or lanes.job.is_shared, lanes.may_repeat)
         return replace(
             lanes.job,
-            ranges={place: (part.start, _NO_END if part.is_last else part.end)},
+            ranges={place: (part.start, NO_END if part.is_last else part.end)},
             resumes={} if state.target_next is None else {place: state.target_next},
             counts=None if part.reads else counts,
             windows=tally,
@@ -308,7 +359,7 @@ class Auditor:
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
             return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
-        if edge is None or edge <= start:
+        if edge is None or edge <= start or key not in self._windows:
             found = await self._first_batch(lanes, key, start, end)
             if found is None:
                 return _Slice(start, end, False, now_ms, True)
@@ -324,23 +375,25 @@ class Auditor:
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
     ) -> tuple[int, int] | None:
-        """Return the offset after the window of the record at `start`, and its timestamp; None without
+        """Return the offset after the window of the record at `start`, and a time of the window; None without
         records."""
-        source, place = self._context.cluster(lanes.job.source), key.partition
-        committed = lanes.job.isolation is Isolation.READ_COMMITTED
-        log = LogRange(source, place, start, end, committed, pace=self._rest)
-        first = await LogCursor(log, step_bytes=1).peek()
         self._windows.pop(key, None)
+        first = await self._first_window(lanes, key.partition, start, end)
         if first is None:
             return None
-        timestamp = first.first_time(start)
-        timestamp = timestamp if timestamp >= 0 else self._context.clock.now_ms()
-        window_ms = timestamp - timestamp % self._options.window_ms
-        edge = (await source.offsets({place: window_ms + self._options.window_ms}))[place]
-        following = end if edge.error or edge.offset < 0 else edge.offset
-        if following > start:
-            self._windows[key] = window_ms
-        return max(following, first.next), timestamp
+        edge = min(first.edge, end)
+        if edge > start:
+            self._windows[key] = first.start_ms
+        return max(edge, first.batch_end), first.start_ms
+
+    async def _first_window(
+        self, lanes: AuditedLanes, place: TopicPartition, start: int, end: int
+    ) -> LogWindow | None:
+        """Return the window of the record at `start`; None without records."""
+        source = self._context.cluster(lanes.job.source)
+        committed = lanes.job.isolation is Isolation.READ_COMMITTED
+        log = LogRange(source, place, start, end, committed, pace=self._rest)
+        return await first_window(log, self._options.window_ms, self._context.clock.now_ms())
 
     async def _note_deletions(
         self, lanes: AuditedLanes, part: _Slice, logs: _Logs, tally: WindowTally, place: TopicPartition
@@ -357,7 +410,7 @@ class Auditor:
         if youngest_ms is not None:
             source = self._context.cluster(job.source)
             found = (await source.offsets({place: max(youngest_ms, 0)}))[place]
-            young_from = _NO_END if found.error or found.offset < 0 else found.offset
+            young_from = NO_END if found.error or found.offset < 0 else found.offset
         wanted = part.start, part.end
         first, number = deleted_copies(progress.offset_map, wanted, logs.target[0], young_from)
         if number:
@@ -365,11 +418,12 @@ class Auditor:
             tally.count(Verdict.MISSING.value, part.timestamp, number - 1)
         return bool(number)
 
-    def _report(self, key: LaneKey, copy: StoredCopy, problem: str) -> LaneAuditReport:
+    def _report(self, lanes: AuditedLanes, key: LaneKey, copy: StoredCopy, problem: str) -> LaneAuditReport:
         state, progress = self._states[key], copy.progress
-        through_ms = None if state.through_ms is None else state.through_ms - self._options.lateness_ms
+        through_ms = None if state.through_ms is None else state.through_ms - self._lateness_ms(lanes)
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
-        return LaneAuditReport(through_ms, waiting, state.faults, state.more_faults, problem)
+        late = state.late[1] if state.late is not None else 0
+        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem)
 
     async def _send(self) -> None:
         """Write the queued rows. Until they are stored, nothing else is audited. Raises Unreachable,

@@ -9,12 +9,14 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.audit.verdicts import Verdict
-from mirror.audit.windows import WindowCounts
+from mirror.audit.verdicts import Finding, Verdict
+from mirror.audit.windows import COUNTED, WindowCounts
 from mirror.jobs.partition_verdict import CopyHistory
 
 FORMAT: Final = 1
 MOST_FAULTS: Final = 20
+MOST_WINDOWS: Final = 4
+"""Maximum number of windows whose counts are stored because they may still grow."""
 FAULTS: Final = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
 
 
@@ -31,10 +33,25 @@ class WindowFault:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """Counts of a window that may still grow, from the offsets `source` and `target` on. `is_part`: further
+    records of a window whose counts are no longer stored."""
+
+    start_ms: int
+    source: int
+    target: int
+    counts: WindowCounts
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LaneAudit:
     """State of an audit. `position`: next source offset to audit; `target_next`: destination offset after the
     audited records. `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of
-    the last turn. `faults`: the first of them; `more_faults`: number of further ones."""
+    the last turn. `faults`: the first of them; `more_faults`: number of further ones. `windows`: newest
+    windows, in order; `closed_ms`: start of the last window that is no longer among them. `late`: start of
+    the window of the oldest record that should have been copied, and the number of such offsets in it.
+    `row_ms`: largest time of a row of this lane."""
 
     position: int = 0
     target_next: int | None = None
@@ -43,11 +60,38 @@ class LaneAudit:
     lane: CopyHistory | None = None
     faults: tuple[WindowFault, ...] = ()
     more_faults: int = 0
+    windows: tuple[OpenWindow, ...] = ()
+    closed_ms: int = -1
+    late: tuple[int, int] | None = None
+    row_ms: int = 0
 
     @property
     def saved(self) -> tuple[object, ...]:
         """Fields whose change is stored. A new instance finds the others in its first turn."""
-        return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults
+        return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
+
+    def with_counts(
+        self, start_ms: int, counts: WindowCounts, begins: tuple[int, int]
+    ) -> tuple[LaneAudit, OpenWindow]:
+        """Return the state after another part of a window, and all counts of the window. `begins`: offsets of
+        both sides at which the part begins."""
+        known = {window.start_ms: window for window in self.windows}
+        before, total = known.get(start_ms), WindowCounts()
+        if before is None and start_ms <= self.closed_ms:
+            return self, OpenWindow(start_ms, *begins, counts, is_part=True)
+        if before is not None:
+            total.add(before.counts)
+            begins = before.source, before.target
+        total.add(counts)
+        window = known[start_ms] = OpenWindow(start_ms, *begins, total)
+        late_ms = self.late[0] if self.late is not None else None
+        removable = sorted(known.keys() - {late_ms})[: max(len(known) - MOST_WINDOWS, 0)]
+        for each in removable:
+            del known[each]
+        closed_ms = max([self.closed_ms, *removable])
+        return replace(
+            self, windows=tuple(known[each] for each in sorted(known)), closed_ms=closed_ms
+        ), window
 
     def with_window(self, start_ms: int, counts: WindowCounts, *, may_repeat: bool) -> LaneAudit:
         """Return the state after another part of a window. `may_repeat`: duplicates are explained."""
@@ -95,6 +139,10 @@ class LaneAudit:
                 for one in self.faults
             ],
             "more_faults": self.more_faults,
+            "windows": [_window_document(window) for window in self.windows],
+            "closed_ms": self.closed_ms,
+            "late": self.late,
+            "row_ms": self.row_ms,
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
@@ -116,9 +164,33 @@ def read_lane_audit(value: bytes | None) -> LaneAudit:
             None if lane is None else _history(lane),
             tuple(_fault(row) for row in found["faults"][:MOST_FAULTS]),
             _number(found["more_faults"]) or 0,
+            tuple(_window(row) for row in found.get("windows", ())[: MOST_WINDOWS + 1]),
+            int(found.get("closed_ms", -1)),
+            None if found.get("late") is None else (int(found["late"][0]), int(found["late"][1])),
+            _number(found.get("row_ms")) or 0,
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return LaneAudit()
+
+
+def _window_document(window: OpenWindow) -> list[Any]:
+    counts = window.counts
+    findings = [
+        [one.verdict.value, one.source_offset, one.target_offset, one.timestamp, one.what]
+        for one in counts.findings
+    ]
+    return [window.start_ms, window.source, window.target, counts.numbers, findings]
+
+
+def _window(row: list[Any]) -> OpenWindow:
+    start_ms, source, target, numbers, findings = row
+    counts = WindowCounts()
+    for name, number in zip(COUNTED, numbers, strict=True):
+        setattr(counts, name, int(number))
+    for verdict, *places, what in findings:
+        source_offset, target_offset, timestamp = (int(number) for number in places)
+        counts.note(Finding(Verdict(verdict), source_offset, target_offset, timestamp, str(what)))
+    return OpenWindow(int(start_ms), int(source), int(target), counts)
 
 
 def _fault(row: list[Any]) -> WindowFault:

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zlib
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 import fastavro
 
-from mirror.audit.windows import WindowCounts
+from mirror.audit.verdicts import Verdict, worst
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
-from mirror.errors import Unreachable
-from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.errors import AnswerTooLarge, Unreachable
+from mirror.jobs.audits.record import OpenWindow
 from mirror.model.audit_window import AuditWindow
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.control.offsets import LATEST
 
-_TIER: Final = "mirror"
+MIRROR_TIER: Final = "mirror"
+"""Tier of the rows of Headrace."""
+RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
+"""Columns with numbers of records."""
 _APPLICATION: Final = "headrace"
 _PER_BATCH: Final = 500
+_MOST_ROWS: Final = 1_000_000
+_UNREADABLE: Final = (EOFError, ValueError, IndexError, struct.error)
 _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
 class AuditOrigin(NamedTuple):
-    """Constant columns of the rows of one slice."""
+    """Columns that the rows of a slice share. `time_ms`: see `LaneAudit.row_ms`."""
 
+    time_ms: int
     datastream: str
     host: str
     audit: str
@@ -37,33 +47,69 @@ class AuditOrigin(NamedTuple):
 
 
 def window_row(
-    origin: AuditOrigin, verdict: PartitionVerdict, start_ms: int, counts: WindowCounts, now_ms: int
+    origin: AuditOrigin, place: TopicPartition, window: OpenWindow, ends: tuple[int, int], late: int
 ) -> AuditWindow:
-    """Return the row of a window of an audited slice."""
-    place, source, target = verdict.partition, verdict.source_range, verdict.target_range
+    """Return the row of a window whose records are before the offsets `ends` of both sides. `late`: number of
+    its offsets that should have been copied."""
+    counts = window.counts
+    key = f"{origin.datastream}/{place.topic}/{place.partition}/{window.start_ms}"
+    verdict = worst([counts.verdict, Verdict.LATE if late else Verdict.COMPLETE])
     return AuditWindow(
-        now_ms,
-        f"{origin.datastream}/{place.topic}/{place.partition}/{source[0]}/{start_ms}",
+        origin.time_ms,
+        f"{key}/{window.source}" if window.is_part else key,
         origin.datastream,
         place.topic,
         place.partition,
-        _TIER,
+        MIRROR_TIER,
         origin.host,
         _APPLICATION,
-        start_ms,
-        start_ms + origin.window_ms,
+        window.start_ms,
+        window.start_ms + origin.window_ms,
         origin.audit,
-        counts.verdict.value,
+        verdict.value,
         counts.records,
         counts.missing,
         counts.duplicated,
         counts.altered,
         counts.foreign,
         counts.explained,
-        *source,
-        *target,
+        window.source,
+        ends[0],
+        window.target,
+        ends[1],
         json.dumps([finding.to_json() for finding in counts.findings], separators=(",", ":")),
+        counts.stored_bytes,
+        late,
     )
+
+
+async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping[str, Any]]:
+    """Return the rows of a topic that were written since a time; those that cannot be decoded are skipped.
+    Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
+    await cluster.refresh([topic])
+    known = cluster.topics[topic]
+    if known.error:
+        raise cluster.error(known.error, f"metadata of {topic} of {cluster.name}", f"Read on topic {topic}")
+    places = [TopicPartition(topic, number) for number in range(len(known.leaders))]
+    starts = await cluster.offsets(dict.fromkeys(places, since_ms))
+    ends = await cluster.offsets(dict.fromkeys(places, LATEST))
+    found: list[Mapping[str, Any]] = []
+    for place in places:
+        if starts[place].error or ends[place].error:
+            raise Unreachable(f"{place} of {cluster.name} has no leader")
+        start, end = starts[place].offset, ends[place].offset
+        part = PartitionRange(cluster, place, start if start >= 0 else end, end)
+        async for batch, header in part.batches():
+            for record in read_batch(batch, header) if header is not None else ():
+                with suppress(*_UNREADABLE):
+                    row: Any = fastavro.schemaless_reader(io.BytesIO(record.value or b""), _SCHEMA, None)
+                    found.append(row)
+            if len(found) > _MOST_ROWS:
+                raise AnswerTooLarge(
+                    f"{topic} has more than {_MOST_ROWS} rows in this period",
+                    advice="choose a later --from, or query the Pinot table auditWindows",
+                )
+    return found
 
 
 async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) -> None:

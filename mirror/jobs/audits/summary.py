@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from mirror.audit.verdicts import Verdict
-from mirror.jobs.audits.auditor import LaneAuditReport
+from mirror.jobs.audits.lanes import LaneAuditReport
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
 
@@ -34,7 +34,8 @@ class AuditFault:
 class TopicAudit:
     """Audit of one topic of a datastream. `through_ms`: every record with an earlier timestamp is at the
     destination, None if unknown. `waiting`: copied source offsets that are not audited yet. `faults`: the
-    first of them; `more_faults`: number of further ones. `problem`: why a partition cannot be audited."""
+    first of them; `more_faults`: number of further ones. `problem`: why a partition cannot be audited.
+    `late`: source offsets in the oldest windows that should have been copied."""
 
     datastream: DatastreamName
     topic: str
@@ -44,6 +45,7 @@ class TopicAudit:
     faults: tuple[AuditFault, ...]
     more_faults: int
     problem: str
+    late: int = 0
 
     @property
     def fault_records(self) -> Mapping[Verdict, int]:
@@ -78,6 +80,7 @@ def topic_audits(
             ),
             one.more_faults,
             one.problem,
+            one.late,
         )
         for name, found in reports.items()
         for place, one in found.items()
@@ -114,4 +117,5 @@ def _sum(parts: list[TopicAudit]) -> TopicAudit:
         faults=tuple(faults[:MOST_FAULTS]),
         more_faults=sum(one.more_faults for one in parts) + max(len(faults) - MOST_FAULTS, 0),
         problem=next((one.problem for one in parts if one.problem), ""),
+        late=sum(one.late for one in parts),
     )

@@ -1,4 +1,4 @@
-"""Extent of the continuous audit of a datastream."""
+"""Extent of the continuous audit of a datastream, and its lateness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Final
 from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
-"""Metadata key of the mode. It lacks the prefix `headrace.`, so that older versions keep it."""
+LATENESS: Final = "headrace-audit-lateness"
+"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+LONGEST_LATENESS_SECONDS: Final = 604_800
 
 
 class AuditMode(StrEnum):
@@ -37,3 +39,17 @@ def audit_mode_from(metadata: Mapping[str, str]) -> AuditMode:
     """Return a datastream's mode. Raises InvalidRequest."""
     found = metadata.get(AUDIT_MODE)
     return DEFAULT_AUDIT if found is None else read_audit_mode(f"metadata {AUDIT_MODE}", found)
+
+
+def read_lateness(label: str, value: str) -> object:
+    """Check a lateness in seconds. Raises InvalidRequest."""
+    return bounds.digits(label, value, 1, LONGEST_LATENESS_SECONDS)
+
+
+def lateness_from(metadata: Mapping[str, str]) -> int | None:
+    """Return a datastream's lateness in seconds; None for that of the settings. Raises InvalidRequest."""
+    found = metadata.get(LATENESS)
+    if found is None:
+        return None
+    read_lateness(f"metadata {LATENESS}", found)
+    return int(found)

@@ -11,7 +11,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
-from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from
+from mirror.model.datastreams.audit_mode import AuditMode, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FollowingGroups, groups_from
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
@@ -259,6 +259,11 @@ class Datastream:
     def audit_mode(self) -> AuditMode:
         """Extent of the continuous audit."""
         return audit_mode_from(self.metadata)
+
+    @property
+    def audit_lateness_seconds(self) -> int | None:
+        """Longest time from a record's timestamp to its arrival; None for that of the settings."""
+        return lateness_from(self.metadata)
 
     @cached_property
     def following_groups(self) -> FollowingGroups:

@@ -12,7 +12,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams import consumer_groups
-from mirror.model.datastreams.audit_mode import AUDIT_MODE, read_audit_mode
+from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, read_audit_mode, read_lateness
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
@@ -71,6 +71,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     OBJECTIVES: read_objectives,
     MONITOR_MODE: read_mode,
     AUDIT_MODE: read_audit_mode,
+    LATENESS: read_lateness,
     consumer_groups.INCLUDE: consumer_groups.read_expression,
     consumer_groups.EXCLUDE: consumer_groups.read_expression,
     consumer_groups.INTERVAL: consumer_groups.read_interval,

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.model.datastreams import consumer_groups
-from mirror.model.datastreams.audit_mode import AUDIT_MODE, DEFAULT_AUDIT, AuditMode
+from mirror.model.datastreams.audit_mode import (
+    AUDIT_MODE,
+    DEFAULT_AUDIT,
+    LATENESS,
+    LONGEST_LATENESS_SECONDS,
+    AuditMode,
+)
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
@@ -98,7 +104,7 @@ OPTIONS: Final = (
         ("destination", "excluded_settings"),
         list[str],
         "Topic settings not copied to topics that Headrace creates, such as `segment.bytes`.",
-        "Topic setting that is not copied to the destination; repeatable.",
+        "Topic setting not to copy; repeatable.",
         flag="exclude_setting",
         key=EXCLUDED_SETTINGS,
         default=[],
@@ -248,6 +254,17 @@ OPTIONS: Final = (
         "Continuous audit.",
         key=AUDIT_MODE,
         default=DEFAULT_AUDIT,
+    ),
+    DatastreamOption(
+        ("audit_lateness_seconds",),
+        int,
+        "Longest time from the timestamp of a record to its arrival at the source. Null: that of the"
+        " settings.",
+        "Lateness of records in seconds.",
+        flag="audit_lateness",
+        key=LATENESS,
+        least=1,
+        most=LONGEST_LATENESS_SECONDS,
     ),
     DatastreamOption(
         ("groups", "include"),

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
-from mirror.model.datastreams.audit_mode import AUDIT_MODE, audit_mode_from
+from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, audit_mode_from, lateness_from
 from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
@@ -43,9 +43,10 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     START_POSITIONS: ("start_positions",),
 }
 """Path of the field in a /v1 document, by metadata key."""
-_MODES: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | None]]] = {
+_READERS: Final[Mapping[str, Callable[[Mapping[str, str]], StrEnum | int | None]]] = {
     MONITOR_MODE: mode_from,
     AUDIT_MODE: audit_mode_from,
+    LATENESS: lateness_from,
 }
 
 
@@ -71,8 +72,8 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
         return sorted(excluded_settings(metadata))
     if option.key in FIELDS:
         return getattr(groups_from(metadata), option.field)
-    if option.key in _MODES:
-        value: Any = _MODES[option.key](metadata)
+    if option.key in _READERS:
+        value: Any = _READERS[option.key](metadata)
     else:
         value = getattr(policy, option.field)
     if isinstance(value, StrEnum):

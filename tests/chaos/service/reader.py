@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -62,17 +62,40 @@ def read_topic(
     return {}
 
 
-def _read(address: str, topic: str, partitions: int, committed: bool) -> Contents | None:
-    """Return the records, or None if the end was not reached in time.
+def read_offsets(address: str, topic: str, given_up: threading.Event) -> dict[int, dict[Hashable, int]]:
+    """Return the first offset of every record by partition, like `read_topic`."""
+    while not given_up.is_set():
+        offsets: dict[int, dict[Hashable, int]] = {}
+
+        def note(message: Any, offsets: dict[int, dict[Hashable, int]] = offsets) -> None:
+            offsets.setdefault(message.partition(), {}).setdefault(content(message), message.offset())
+
+        if _read(address, topic, None, True, note) is not None:
+            return offsets
+    return {}
+
+
+def _read(
+    address: str,
+    topic: str,
+    partitions: int | None,
+    committed: bool,
+    note: Callable[[Any], None] = lambda _: None,
+) -> Contents | None:
+    """Return the records, or None if the end was not reached in time. `partitions`: None for all.
 
     A client that first requests a topic while its broker starts may not request it again.
     """
     consumer = new_consumer(address, committed=committed)
-    found: Contents = {number: [] for number in range(partitions)}
-    remaining, patience = set(found), _PATIENCE_SECONDS
+    found: Contents = {number: [] for number in range(partitions or 0)}
+    patience = _PATIENCE_SECONDS
     try:
-        if topic not in consumer.list_topics(timeout=_PATIENCE_SECONDS).topics:
+        topics = consumer.list_topics(timeout=_PATIENCE_SECONDS).topics
+        if topic not in topics:
             return found
+        if partitions is None:
+            found = {number: [] for number in topics[topic].partitions}
+        remaining = set(found)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in found])
         while remaining and patience > 0:
             messages = consumer.consume(5_000, _IDLE_SECONDS)
@@ -82,6 +105,7 @@ def _read(address: str, topic: str, partitions: int, committed: bool) -> Content
                 if error is None:
                     assert number is not None
                     found[number].append(content(message))
+                    note(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     assert number is not None
                     remaining.discard(number)

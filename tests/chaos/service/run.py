@@ -14,6 +14,7 @@ from typing import Any, Final
 from tests.chaos.service.acts import Act, Outcome, acts_on
 from tests.chaos.service.arrivals import Arrivals, Place
 from tests.chaos.service.attacks import ATTACKS, OBJECTIVE_SECONDS, Attacker
+from tests.chaos.service.audits import AuditWatch
 from tests.chaos.service.comparison import Findings, compare, repeated
 from tests.chaos.service.operator_acts import Operator
 from tests.chaos.service.reader import Contents, read_topic
@@ -73,12 +74,14 @@ class Run:
         self._acts: Mapping[Kind, Act] = {**acts_on(site), **self._operator.acts(), **attacker.acts()}
         self._done: list[_Done] = []
         self._violations: list[str] = []
+        self._audits = AuditWatch(site, self._cast.tenants)
 
     def carry_out(self) -> Verdict:
         """Run everything and return the verdict; the writers always end."""
         try:
             return self._carry_out()
         finally:
+            self._audits.stop()
             for writer in self._writers.values():
                 writer.give_up()
 
@@ -95,11 +98,16 @@ class Run:
         truth = {tenant.name: self._truth(tenant) for tenant in self._cast.tenants}
         complete = self._wait(lambda: self._incomplete(truth), "records are missing")
         self._wait(self._unsettled, "the service is not settled")
+        self._wait(self._audits.behind, "the audits have not caught up")
+        self._audits.stop()
         verdict = Verdict(self._order.seed, self._order.length, self._counts(), self._silences())
         verdict.flowing_after, verdict.complete_after = flowing, complete
         verdict.violations += [*self._violations, *self._site.ended]
         self._site.ended.clear()
         self._compare(truth, verdict)
+        stable = [tenant for tenant in self._cast.tenants if tenant is not self._cast.reborn]
+        verdict.violations += self._audits.violations(stable)
+        verdict.audit_lag, verdict.statements = self._audits.longest_lag, len(self._audits.statements)
         for tenant in self._cast.tenants:
             self._operator.delete(tenant.name)
         return verdict
@@ -110,6 +118,7 @@ class Run:
             writer.start()
         for tenant in self._cast.tenants:
             self._operator.create(tenant)
+        self._audits.start()
         self._wait(self._not_flowing_since(0.0), "no record arrives before the first fault")
         seconds = self._wait(self._late, "records are late before the first fault")
         age, place = self._arrivals.oldest(0.0, time.monotonic())

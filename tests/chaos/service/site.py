@@ -21,6 +21,8 @@ from tests.coordination_stores import StoreServers, ZooKeeperStore
 from tests.running import RunningInstance
 
 SESSION_SECONDS: Final = 4.0
+AUDIT_WINDOW_SECONDS: Final = 60
+AUDIT_LATENESS_SECONDS: Final = 6.0
 _CALL_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.3
 _T = TypeVar("_T")
@@ -81,6 +83,9 @@ class Site:
             "HEADRACE_MIRROR__DEFINITIONS__ADDRESSES": '["127.0.0.1:*"]',
             "HEADRACE_MIRROR__WORKER__PROCESSES": "2",
             "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "1",
+            "HEADRACE_MIRROR__AUDIT__INTERVAL_SECONDS": "2",
+            "HEADRACE_MIRROR__AUDIT__WINDOW_SECONDS": str(AUDIT_WINDOW_SECONDS),
+            "HEADRACE_MIRROR__AUDIT__LATENESS_SECONDS": str(AUDIT_LATENESS_SECONDS),
             **(_pinot_environment(self.pinot) if self.pinot else {}),
         }
 

@@ -29,6 +29,7 @@ class Tenant:
     style: Style
     metadata: Mapping[str, str] = field(default_factory=dict)
     naming: str = "*"
+    audit: str = "full"
 
     @property
     def copy(self) -> str:
@@ -47,6 +48,7 @@ class Tenant:
             "source": {"cluster": "source", "topics": self.topic},
             "destination": {"cluster": "destination", "name": self.naming},
             "limits": {"min_tasks": 2},
+            "audit": self.audit,
             # Datastreams with shared tasks need the same owner.
             "metadata": {"owner": f"team {self.metadata.get(TASK_PREFIX, self.name)}", **self.metadata},
         }
@@ -82,6 +84,6 @@ def make_cast(run: str) -> Participants:
             headrace_guarantee="exactly-once",
         ),
         Tenant(f"{run}-pair-a", f"{run}.pair.a", 2, Style("none"), {TASK_PREFIX: group}),
-        Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {TASK_PREFIX: group}),
+        Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {TASK_PREFIX: group}, audit="counts"),
     )
     return Participants((*fixed, growing, reborn), growing, reborn)

@@ -27,6 +27,10 @@ class Verdict:
     """Time from the end of the last fault until every partition had a new record."""
     complete_after: float = 0.0
     """Time from the end of writing until everything had arrived."""
+    audit_lag: float = 0.0
+    """Longest time by which a watermark of the audits was behind."""
+    statements: int = 0
+    """Number of watermarks that were compared with both sides."""
     violations: list[str] = field(default_factory=list)
 
     def add(self, name: str, found: Findings, may_repeat: bool) -> None:
@@ -47,7 +51,8 @@ class Verdict:
         return [
             f"seed {self.seed}: {sum(self.faults.values())} faults in {self.length:.0f} s;"
             f" every partition flowed {self.flowing_after:.1f} s after the last;"
-            f" complete {self.complete_after:.1f} s after the last record",
+            f" complete {self.complete_after:.1f} s after the last record;"
+            f" {self.statements} watermarks, at most {self.audit_lag:.1f} s behind",
         ]
 
     def _fault_lines(self) -> Sequence[str]:

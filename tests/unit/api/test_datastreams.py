@@ -61,6 +61,7 @@ FULL: dict[str, Any] = {
     "monitor": "observe",
     "canary": True,
     "audit": "sampled",
+    "audit_lateness_seconds": 90,
     "placement": {
         "capacity_bytes_per_second": "learned",
         "capacity_messages_per_second": 5000,
@@ -87,6 +88,7 @@ CHOICES = {
     "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
     "headrace-monitor": "observe",
     "headrace-audit": "sampled",
+    "headrace-audit-lateness": "90",
     "headrace-groups": "billing|audit",
     "headrace-groups-exclude": "connect-.*",
     "headrace-groups-interval": "2",

@@ -192,11 +192,12 @@ function Acts({ name, one, definition }) {
 }
 
 function Audit({ of }) {
-  const { through, faults, more, problems } = auditOf(of);
+  const { through, faults, late, more, problems } = auditOf(of);
   return html`<${Card} id="audit" title="Audit">
     <p>${through === null ? "Complete through: unknown." : html`Complete through <${Ago} ms=${through} />: all older records are at the destination.`}</p>
     ${faults.length > 0 && html`<ul>${faults.map((one) => html`<li key=${one.text} class="strong">${one.text}, window <${Ago} ms=${one.ms} /></li>`)}</ul>`}
     ${more > 0 && html`<p class="small quiet">${more} more</p>`}
+    ${late > 0 && html`<p>${many(late, "offset")} should have been copied.</p>`}
     ${problems.map((text) => html`<p key=${text} class="small">Not audited: ${text}</p>`)}
   <//>`;
 }

@@ -33,7 +33,8 @@ export function auditOf(audits) {
     ms: one.start_ms,
   })));
   const more = audits.topics.reduce((sum, topic) => sum + topic.more_faults, Math.max(all.length - MOST_FAULTS, 0));
-  return { through: audits.complete_through_ms, faults: all.slice(0, MOST_FAULTS), more, problems: audits.topics.map((topic) => topic.problem).filter(Boolean) };
+  const late = audits.topics.reduce((sum, topic) => sum + (topic.late_offsets ?? 0), 0);
+  return { late, through: audits.complete_through_ms, faults: all.slice(0, MOST_FAULTS), more, problems: audits.topics.map((topic) => topic.problem).filter(Boolean) };
 }
 
 /** Current load of the fullest task; null unless all loads are known and included. */

@@ -58,6 +58,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace-groups-exclude": st.none() | st.sampled_from(["connect-.*", "\u00fc"]),
     "headrace-groups-interval": st.integers(1, 3_600),
     "headrace-audit": st.sampled_from([one.value for one in AuditMode]),
+    "headrace-audit-lateness": st.none() | st.integers(1, 604_800),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
     "headrace-start-positions": st.dictionaries(
         st.sampled_from(["orders", "a.b", "*"]),

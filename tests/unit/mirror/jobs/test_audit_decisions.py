@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,17 @@ from hypothesis import strategies as st
 
 from headrace.auditing.thread import audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
-from mirror.audit.windows import WindowCounts
+from mirror.audit.windows import COUNTED, WindowCounts
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
-from mirror.jobs.audits.pace import rest_seconds
-from mirror.jobs.audits.record import MOST_FAULTS, LaneAudit, WindowFault, read_lane_audit
+from mirror.jobs.audits.pace import ALLOWANCE_SECONDS, COPYING_SHARE, AuditBudget, rest_seconds
+from mirror.jobs.audits.record import (
+    MOST_FAULTS,
+    MOST_WINDOWS,
+    LaneAudit,
+    OpenWindow,
+    WindowFault,
+    read_lane_audit,
+)
 from mirror.jobs.partition_verdict import CopyHistory
 from mirror.lane.offset_map import OffsetMap
 from mirror.model.datastreams.audit_mode import AUDIT_MODE, AuditMode
@@ -24,6 +32,7 @@ from tests.builders import a_datastream
 
 NUMBERS = st.integers(0, 2**62)
 FAULTS = st.builds(WindowFault, NUMBERS, st.sampled_from(Verdict), NUMBERS, NUMBERS, NUMBERS)
+COUNTS = st.builds(WindowCounts, *[NUMBERS] * len(COUNTED))
 STATES = st.builds(
     LaneAudit,
     NUMBERS,
@@ -32,6 +41,10 @@ STATES = st.builds(
     st.booleans(),
     st.none() | st.builds(CopyHistory, NUMBERS, NUMBERS, st.binary(max_size=16), NUMBERS, NUMBERS),
     st.lists(FAULTS, max_size=3).map(tuple),
+    NUMBERS,
+    st.lists(st.builds(OpenWindow, NUMBERS, NUMBERS, NUMBERS, COUNTS), max_size=3).map(tuple),
+    st.integers(-1, 2**62),
+    st.none() | st.tuples(NUMBERS, NUMBERS),
     NUMBERS,
 )
 TOPIC = {
@@ -72,6 +85,23 @@ def test_differences_of_a_window_add_up_and_are_bounded() -> None:
     assert (len(state.faults), state.more_faults) == (MOST_FAULTS, 100 - MOST_FAULTS)
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=40), st.none() | st.integers(0, 9))
+def test_the_rows_of_windows_add_up_in_any_order_of_time(
+    parts: list[tuple[int, int]], late_ms: int | None
+) -> None:
+    state = LaneAudit(late=None if late_ms is None else (late_ms, 1))
+    rows: dict[tuple[int, int], int] = {}
+    for position, (start_ms, records) in enumerate(parts):
+        state = read_lane_audit(state.write())
+        state, window = state.with_counts(start_ms, WindowCounts(records=records), (position, position))
+        rows[start_ms, window.source if window.is_part else -1] = window.counts.records
+        assert len(state.windows) <= MOST_WINDOWS + 1
+        assert late_ms != start_ms or window.is_part or window in state.windows
+    for start_ms in range(10):
+        found = sum(number for (each, _), number in rows.items() if each == start_ms)
+        assert found == sum(number for each, number in parts if each == start_ms)
+
+
 @pytest.mark.parametrize("may_repeat", [False, True])
 def test_duplicates_are_a_difference_unless_the_guarantee_allows_them(may_repeat: bool) -> None:
     state = LaneAudit().with_window(0, WindowCounts(duplicated=1), may_repeat=may_repeat)
@@ -95,6 +125,31 @@ def test_an_audit_keeps_its_rate_and_rests_longer_than_it_works(
     assert rest >= 0
     assert rest + elapsed >= read / 1_000_000 - 1e-6
     assert rest + elapsed >= 4 * busy - 1e-6
+
+
+@given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), max_size=40))
+def test_an_audit_costs_no_more_than_its_share_of_copying(steps: list[tuple[float, float]]) -> None:
+    budget, copied, audited, largest = AuditBudget(longest=inf), 0.0, 0.0, 0.0
+    budget.spend("t", 0.0, 0.0, has_more=False)
+    for copying, cost in steps:
+        copied += copying
+        budget.earn({"a": copied / 2, "b": copied / 2})
+        if budget.allows("t", copied):
+            budget.spend("t", cost, copied, has_more=False)
+            audited, largest = audited + cost, max(largest, cost)
+        assert audited <= COPYING_SHARE * copied + ALLOWANCE_SECONDS + largest + 1e-6
+
+
+def test_an_audit_that_is_far_behind_does_not_wait() -> None:
+    budget = AuditBudget(longest=100.0)
+    assert budget.allows("t", 0.0)
+    budget.spend("t", 5.0, 0.0, has_more=False)
+    assert not budget.allows("t", 99.0)
+    assert budget.allows("t", 100.0)
+    budget.spend("t", 5.0, 100.0, has_more=True)
+    assert budget.allows("t", 100.0)
+    budget.spend("t", 5.0, 101.0, has_more=False)
+    assert not budget.allows("t", 102.0)
 
 
 def test_only_deletions_that_retention_does_not_explain_count() -> None:

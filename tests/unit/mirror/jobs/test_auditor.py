@@ -13,24 +13,31 @@ import fastavro
 import pytest
 
 from mirror.audit.verdicts import Verdict
+from mirror.audit.windows import WindowTally
 from mirror.errors import Unreachable
-from mirror.jobs.audits.auditor import AuditedLanes, AuditOptions, Auditor, LaneAuditReport, is_sampled
+from mirror.jobs.audits.auditor import Auditor, is_sampled
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog
-from mirror.jobs.verify_job import VerifyJob
+from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition
+from mirror.lane.offset_map import OffsetMap
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
-from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from mirror.model.identifiers import DatastreamName
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.protocol.batches.batch import HEADER_SIZE
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
+from tests.fakes.broker.faults import Delay
 from tests.fakes.broker.mirrored import MirroredFakes
 
 JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
 PLACE = TopicPartition("t", 0)
 ROWS = "headrace-audit-windows"
 WINDOW_MS = 600_000
+LIST_OFFSETS = 2
 MODES = [AuditMode.COUNTS, AuditMode.FULL]
 
 
@@ -67,14 +74,15 @@ class Audited:
         return self.auditor.reports[lanes.name][PLACE]
 
     def rows(self) -> Sequence[dict[str, Any]]:
-        """Return the rows of the topic; of those with the same id, the last."""
+        """Return the rows of the topic; of those with the same id, the newest."""
         schema = fastavro.parse_schema(avro_schema(AuditWindow))
         found: dict[str, dict[str, Any]] = {}
         for number in range(2):
             for record in committed(self.fakes.target.log(ROWS, number)):
                 row: Any = fastavro.schemaless_reader(io.BytesIO(record.value or b""), schema, None)
                 assert record.key == row["id"].encode()
-                found[row["id"]] = row
+                if row["time_ms"] >= found.get(row["id"], row)["time_ms"]:
+                    found[row["id"]] = row
         return list(found.values())
 
     def total(self, column: str) -> int:
@@ -180,7 +188,7 @@ def test_a_new_auditor_continues_where_the_last_one_was_killed(audited: Audited,
     after = audited.turn(mode)
     assert after.faults == before.faults
     assert audited.total("count") == 14
-    assert sorted(row["source_start"] for row in audited.rows() if row["count"]) == [0, 10]
+    assert {(row["source_start"], row["source_end"]) for row in audited.rows() if row["count"]} == {(0, 14)}
 
 
 def test_rows_of_a_turn_that_was_not_stored_are_replaced(
@@ -256,3 +264,164 @@ def test_nothing_is_found_while_brokers_and_engine_fail(
     assert (report.faults, report.waiting) == ((), 0)
     assert report.through_ms is not None
     assert audited.total("count") == audited.written
+
+
+def test_an_arrived_record_that_the_ledger_lacks_counts_as_a_record(audited: Audited) -> None:
+    """After a destination loses records, the ledger can state a larger gap than there is."""
+    audited.copy(10)
+    fakes = audited.fakes
+    key = LaneKey(GroupName("g-t"), PLACE)
+    progress = fakes.context.run(fakes.context.progress(DESTINATION).load([key]))[key]
+    assert progress is not None
+    progress.offset_map = OffsetMap()
+    progress.offset_map.extend([(0, 0, 4), (5, 5, 5)])
+    tallies, resumes = [], 0
+    for part in ((0, 4), (4, 10)):
+        tallies.append(tally := WindowTally(WINDOW_MS, fakes.clock.now_ms()))
+        job = replace(JOB, ranges={PLACE: part}, resumes={PLACE: resumes}, windows=tally)
+        stored = StoredCopy(progress, 10)
+        verdict = fakes.context.run(
+            audit_partition(fakes.context, job, PLACE, stored, logs=((0, 10), (0, 10)))
+        )
+        assert verdict.verdict in (Verdict.COMPLETE, Verdict.LATE)
+        resumes = verdict.target_range[1]
+    counts = [one.numbers for tally in tallies for one in tally.windows.values()]
+    assert [sum(column) for column in zip(*counts, strict=True)][:6] == [10, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_auditors_of_a_lane_write_the_same_counts(audited: Audited, mode: AuditMode) -> None:
+    """An instance that was frozen can continue after another has taken its lanes."""
+    random, fakes = Random(44), audited.fakes
+    auditors = [audited.auditor]
+    audited.restart()
+    auditors.append(audited.auditor)
+    for number in range(6):
+        audited.copy(random.randint(1, 5))
+        fakes.clock.advance(WINDOW_MS / 1_000 if number == 3 else 1)
+        audited.auditor = random.choice(auditors)
+        assert audited.turn(mode).faults == ()
+        assert audited.total("count") == audited.written
+    assert len({row["bucket_start_ms"] for row in audited.rows()}) == len(audited.rows()) == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_row_that_was_delayed_replaces_no_newer_one(
+    audited: Audited, mode: AuditMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    frozen = audited.auditor
+    audited.copy(5)
+
+    async def frozen_here(*_: object) -> None:
+        raise Unreachable("frozen before the rows are written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Auditor, "_send", frozen_here)
+        with pytest.raises(Unreachable):
+            audited.turn(mode)
+    audited.restart()
+    audited.fakes.clock.advance(1)
+    audited.copy(5)
+    audited.turn(mode)
+    audited.auditor = frozen
+    assert audited.turn(mode).faults == ()
+    assert audited.total("count") == 15
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_records_that_wait_for_longer_than_the_lateness_make_their_window_late(
+    audited: Audited, mode: AuditMode
+) -> None:
+    audited.lanes = replace(audited.lanes, lateness_ms=60_000)
+    audited.copy(5)
+    audited.turn(mode)
+    audited.write(3)
+    assert audited.turn(mode).late == 0
+    audited.fakes.clock.advance(61)
+    report = audited.turn(mode)
+    assert (report.late, report.faults) == (3, ())
+    assert [(row["verdict"], row["late"]) for row in audited.rows()] == [(Verdict.LATE.value, 3)]
+    audited.restart()
+    audited.fakes.run_to("t", audited.written)
+    assert audited.turn(mode).late == 0
+    assert [(row["verdict"], row["late"], row["count"]) for row in audited.rows()] == [
+        (Verdict.COMPLETE.value, 0, 8)
+    ]
+
+
+def test_the_payload_of_a_window_is_counted_as_stored(audited: Audited) -> None:
+    audited.copy(10)
+    audited.turn(AuditMode.COUNTS)
+    assert audited.total("payload_bytes") == 0
+    audited.copy(10)
+    audited.turn(AuditMode.FULL)
+    stored = sum(len(one.data) - HEADER_SIZE for one in audited.fakes.source.log("t").batches)
+    assert 0 < audited.total("payload_bytes") < stored
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+@pytest.mark.parametrize("mode", MODES)
+def test_records_that_are_copied_during_a_turn_are_no_difference(
+    audited: Audited, mode: AuditMode, guarantee: Guarantee
+) -> None:
+    fakes = audited.fakes
+    is_exact = guarantee is Guarantee.EXACTLY_ONCE
+    fakes.restart("t", policy=CopyPolicy(guarantee=guarantee))
+    audited.restart()
+    lanes = replace(audited.lanes, mode=mode, has_markers=is_exact)
+    for _ in range(3):
+        fakes.target.faults.plant(LIST_OFFSETS, Delay(3.0, applied=True), times=2)
+        turn = fakes.context.loop.spawn(audited.auditor.turn(lanes))
+        while not turn.is_done:
+            audited.write(1)
+            fakes.run(0.2)
+        turn.result()
+        assert audited.auditor.reports[lanes.name][PLACE].faults == ()
+
+
+def test_records_that_the_destination_had_before_are_not_foreign(audited: Audited) -> None:
+    audited.fakes.target.write("t", [(1_000, b"before", b"%d" % n, []) for n in range(6)])
+    audited.fakes.run(5)
+    assert audited.turn().faults == ()
+    audited.copy(3)
+    assert audited.turn().faults == ()
+    assert audited.total("count") == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", [2, 30])
+def test_a_source_topic_that_was_created_again_is_no_difference(
+    audited: Audited, mode: AuditMode, number: int
+) -> None:
+    fakes = audited.fakes
+    fakes.restart("t", policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
+    audited.restart()
+    audited.copy(10)
+    audited.turn(mode)
+    audited.copy(10)
+    fakes.source.recreate_topic("t")
+    audited.written = 0
+    audited.write(number)
+    assert audited.turn(mode).faults == ()
+    fakes.run_until(lambda: len(fakes.copied("t")) >= 20 + number, "the new topic is copied")
+    fakes.run_to("t", number)
+    fakes.clock.advance(1)
+    audited.turn(mode)
+    report = audited.turn(mode)
+    assert report.faults == ()
+    assert report.through_ms is not None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_copies_whose_origins_were_deleted_before_the_audit_are_no_difference(
+    audited: Audited, mode: AuditMode
+) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    audited.copy(10)
+    audited.fakes.source.log("t").delete_before(9)
+    assert audited.turn(mode).faults == ()
+    audited.copy(2)
+    assert audited.turn(mode).faults == ()

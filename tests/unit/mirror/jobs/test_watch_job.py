@@ -6,8 +6,10 @@ from random import Random
 
 import pytest
 
+from mirror.audit.verdicts import Verdict
 from mirror.jobs.verify_job import VerifyJob
 from mirror.jobs.watch_job import AuditWatch
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from mirror.model.topics import TopicPartition, TopicSelection
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -125,3 +127,42 @@ def test_the_watermark_is_never_ahead_while_brokers_and_engine_fail(watched: Wat
     watched.copy()
     watched.turn()
     assert watched.through() is not None
+
+
+def test_a_foreign_record_between_two_turns_is_found(watched: Watched) -> None:
+    watched.write(5)
+    watched.copy()
+    watched.turn()
+    watched.fakes.target.write("t", [(1_000, b"stranger", b"", [])])
+    watched.write(3)
+    watched.copy()
+    (verdict,) = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    (finding,) = verdict.comparison.found.findings
+    assert (finding.verdict, finding.target_offset) == (Verdict.FOREIGN, 5)
+
+
+def test_records_repeated_by_a_new_owner_between_turns_are_duplicated(watched: Watched) -> None:
+    random, fakes = Random(7), watched.fakes
+    for _ in range(5):
+        watched.write(random.randint(1, 4))
+        fakes.run(random.choice([0.1, 0.5]))
+        fakes.restart("t", policy=CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE))
+        verdicts = fakes.context.run(watched.watch.turn(fakes.context))
+        assert all(one.verdict in (Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE) for one in verdicts)
+
+
+def test_a_source_topic_that_was_created_again_is_no_difference(watched: Watched) -> None:
+    fakes = watched.fakes
+    fakes.restart("t", policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
+    for _ in range(2):
+        watched.write(10)
+        watched.copy()
+        if watched.written == 10:
+            fakes.context.run(watched.watch.turn(fakes.context))
+    fakes.source.recreate_topic("t")
+    watched.written = 0
+    watched.write(3)
+    for _ in range(2):
+        verdicts = fakes.context.run(watched.watch.turn(fakes.context))
+        assert not any(one.surplus for one in verdicts)
+        fakes.run_until(lambda: len(fakes.copied("t")) >= 23, "the new topic is copied")

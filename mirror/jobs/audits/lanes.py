@@ -1,0 +1,54 @@
+"""Lanes to audit, the options of their audits, and reports on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror.jobs.audits.record import WindowFault
+from mirror.jobs.verify_job import VerifyJob
+from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: where rows are written; none if
+    the topic is empty. `lateness_ms`: longest time from a record's timestamp to its arrival at the source."""
+
+    instance: str
+    rows_cluster: ClusterRef
+    rows_topic: str
+    window_ms: int
+    lateness_ms: int
+    bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedLanes:
+    """Lanes of one datastream on this instance. `lateness_ms`: instead of that of the options. `may_repeat`,
+    `has_markers`: see `CountRules`."""
+
+    name: DatastreamName
+    job: VerifyJob
+    mode: AuditMode
+    places: Sequence[TopicPartition]
+    lateness_ms: int | None = None
+    may_repeat: bool = False
+    has_markers: bool = False
+
+
+class LaneAuditReport(NamedTuple):
+    """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
+    destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `late`:
+    source offsets of the oldest window that should have been copied. `problem`: why the lane could not be
+    audited in the last turn."""
+
+    through_ms: int | None
+    waiting: int
+    late: int
+    faults: tuple[WindowFault, ...]
+    more_faults: int
+    problem: str = ""

@@ -1,0 +1,38 @@
+"""The source log of an audit: its identity, and windows of event time by the time index of its broker."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mirror.audit.reader import LogCursor, LogRange
+from mirror.lane.progress import LaneProgress
+
+NO_END: Final = 2**62
+"""End of a range that has none."""
+
+
+class LogWindow(NamedTuple):
+    """Window of a record. `edge`: offset of the first record of later windows, `NO_END` if there is none.
+    `batch_end`: offset after the batch of the record."""
+
+    start_ms: int
+    edge: int
+    batch_end: int
+
+
+async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow | None:
+    """Return the window of the first record of a range; None without records. Raises Unreachable."""
+    first = await LogCursor(log, step_bytes=1).peek()
+    if first is None:
+        return None
+    timestamp = first.first_time(log.start)
+    timestamp = timestamp if timestamp >= 0 else now_ms
+    start_ms = timestamp - timestamp % length_ms
+    edge = (await log.cluster.offsets({log.place: start_ms + length_ms}))[log.place]
+    return LogWindow(start_ms, NO_END if edge.error or edge.offset < 0 else edge.offset, first.next)
+
+
+def is_other_topic(topic_id: bytes, progress: LaneProgress) -> bool:
+    """Return whether the source topic is not the one that was copied. Old clusters have no topic ids."""
+    copied = progress.source.topic_id
+    return bool(topic_id and copied and topic_id != copied)

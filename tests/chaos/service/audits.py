@@ -1,0 +1,167 @@
+"""Continuous audits during a run: no false verdict, and no watermark ahead of the truth.
+
+The truth is read by another client: the end offsets of both sides, before and after the service states a
+watermark, and finally the records of both sides by offset.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from tests.chaos.service.arrivals import Place
+from tests.chaos.service.reader import new_consumer, read_offsets
+from tests.chaos.service.site import AUDIT_LATENESS_SECONDS, AUDIT_WINDOW_SECONDS, Interrupted, Site
+from tests.chaos.service.tenants import Tenant
+
+_LOOK_SECONDS: Final = 1.0
+_CALL_SECONDS: Final = 2.0
+MOST_BEHIND_SECONDS: Final = 2 * AUDIT_WINDOW_SECONDS
+Ends = Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A watermark as the service stated it: everything that the source held at `held` (epoch seconds) is at
+    the destination, before the offsets `ends`."""
+
+    topic: str
+    at: float
+    held: float
+    ends: Ends
+
+
+@dataclass
+class AuditWatch:
+    """Statements and verdicts of the audits of a run, collected by a thread until `stop`."""
+
+    site: Site
+    tenants: Sequence[Tenant]
+    statements: list[Statement] = field(default_factory=list)
+    sources: list[tuple[float, Ends]] = field(default_factory=list)
+    """Ends of the source's logs, with a time at which it held the records before them."""
+    verdicts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audits")
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_LOOK_SECONDS):
+            try:
+                self._look()
+            except Interrupted:
+                return
+            except KafkaException:
+                continue  # a cluster is down: this look states nothing
+
+    def _look(self) -> None:
+        held = self._ends(self.site.source.address, [tenant.topic for tenant in self.tenants])
+        self.sources.append((time.time(), held))
+        found = self.audits()
+        ends = self._ends(self.site.destination.address, [tenant.copy for tenant in self.tenants])
+        for tenant in self.tenants:
+            one = found.get(tenant.name)
+            if one is None:
+                continue
+            self.verdicts |= {f"{tenant.name}: {fault}" for fault in one["faults"]}
+            through_ms = one["complete_through_ms"]
+            if through_ms is not None:
+                held = through_ms / 1_000 + AUDIT_LATENESS_SECONDS
+                self.statements.append(Statement(tenant.topic, time.time(), held, ends))
+
+    def audits(self) -> dict[str, dict[str, Any]]:
+        """Return the audits of the service by datastream."""
+        answer = self.site.ask(lambda rest: rest.get("/v1/audits"))
+        return {topic["datastream"]: topic for topic in answer["topics"]}
+
+    @staticmethod
+    def _ends(address: str, topics: Collection[str]) -> Ends:
+        consumer = new_consumer(address)
+        try:
+            known = consumer.list_topics(timeout=_CALL_SECONDS).topics
+            places = [
+                TopicPartition(topic, number)
+                for topic in topics
+                if topic in known
+                for number in known[topic].partitions
+            ]
+            return {
+                (place.topic, place.partition): consumer.get_watermark_offsets(place, _CALL_SECONDS)[1]
+                for place in places
+            }
+        finally:
+            consumer.close()
+
+    def behind(self) -> list[str]:
+        """Return the datastreams whose watermark has not reached the present, or that are not audited."""
+        found, now = self.audits(), time.time()
+        lacking = []
+        for tenant in self.tenants:
+            one = found.get(tenant.name)
+            if one is None:
+                lacking.append(f"{tenant.name} is not audited")
+            elif one["waiting_offsets"] or one["problem"]:
+                lacking.append(f"{tenant.name}: {one['waiting_offsets']} waiting, {one['problem']}")
+            elif one["complete_through_ms"] is None:
+                lacking.append(f"{tenant.name} has no watermark")
+            elif now - one["complete_through_ms"] / 1_000 > AUDIT_LATENESS_SECONDS + AUDIT_WINDOW_SECONDS:
+                lacking.append(f"{tenant.name} is complete only through {one['complete_through_ms']}")
+        return lacking
+
+    @property
+    def longest_lag(self) -> float:
+        """Return the largest number of seconds by which a watermark was behind, without the lateness."""
+        return max((statement.at - statement.held for statement in self.statements), default=0.0)
+
+    def violations(self, stable: Collection[Tenant]) -> list[str]:
+        """Return false verdicts, and statements that were ahead of the truth. `stable`: tenants whose topics
+        were not created again."""
+        found = [f"false verdict of an audit: {verdict}" for verdict in sorted(self.verdicts)]
+        if self.longest_lag > MOST_BEHIND_SECONDS:
+            found.append(f"a watermark was {self.longest_lag:.0f} s behind")
+        for tenant in stable:
+            statements = [one for one in self.statements if one.topic == tenant.topic]
+            if not statements:
+                found.append(f"{tenant.name}: no watermark")
+                continue
+            here = read_offsets(self.site.source.address, tenant.topic, self.site.given_up)
+            there = read_offsets(self.site.destination.address, tenant.copy, self.site.given_up)
+            for one in statements:
+                ahead = self._ahead(one, tenant, here, there)
+                if ahead:
+                    found.append(f"the watermark of {tenant.name} was ahead of {ahead} records at {one.at}")
+        return found
+
+    def _ahead(
+        self,
+        one: Statement,
+        tenant: Tenant,
+        here: Mapping[int, Mapping[Any, int]],
+        there: Mapping[int, Mapping[Any, int]],
+    ) -> int:
+        """Return the number of records that a statement claims and that were not at the destination."""
+        known = [ends for at, ends in self.sources if at <= one.held]
+        ahead = 0
+        for number, records in here.items():
+            held = known[-1].get((tenant.topic, number), 0) if known else 0
+            copied, end = there.get(number, {}), one.ends.get((tenant.copy, number), 0)
+            ahead += sum(
+                offset < held and copied.get(record, end) >= end for record, offset in records.items()
+            )
+        return ahead
