@@ -1,16 +1,15 @@
 """Derivation of alerts from the findings of the monitor. Pure.
 
 An alert fires when its condition has lasted for the configured time (`AlertPatience`). It resolves when the
-condition has been absent for a while, or at once if the datastream is no longer evaluated (deleted, paused,
-or without an objective). The alert of an incident fires when records have been late for a while without a
-break, or when the objective has been missed for long with breaks. A restart or a move that delays records for
-some seconds therefore pages nobody. It resolves when the objective was met for a while, or when the incident
-closes.
+condition has been absent for a while, or at once if its datastream is deleted, paused or has no objective.
+The alert of an incident fires when records have been late for a while without a break, or when the objective
+has been missed for long with breaks. A restart or a move that delays records for some seconds therefore pages
+nobody. It resolves with the incident, or earlier when the objective was met for a while.
 
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
-the late records. Its description contains the partition states, which have their own alert only if that fired
+the late records. Its description lists the states of partitions; a state has its own alert only if that fired
 before. A critical state that starts while the datastream is already late for another reason is a new alert.
-While the monitor cannot evaluate, no alert resolves; while some instances do not respond, none of partitions.
+While the monitor cannot evaluate, no alert resolves; while an instance is silent, no alert about partitions.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -64,7 +63,7 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Conditions seen so far and the alerts that fire."""
+    """Observed conditions and the alerts that fire."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
@@ -74,27 +73,27 @@ class Conditions:
         """Datastreams with an alert about partitions. Late records that follow do not cause a second
         alert."""
         self._following: frozenset[str] = frozenset()
-        """Datastreams that are late because part of them was not copied before."""
+        """Datastreams whose records are late because some of their partitions were not copied before."""
         self._paged: dict[str, float] = {}
-        """Datastreams with the alert of an incident, and the last time at which it fired."""
+        """Last time at which the alert of an incident fired, by datastream."""
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
-        """Datastreams that miss their objective, without a good verdict since that time."""
+        """Start of the time without a good verdict, by datastream that misses its objective."""
         self._breached: frozenset[str] = frozenset()
-        """Datastreams whose incident may open soon."""
+        """Datastreams whose latest verdict is bad."""
         self._recovered: set[str] = set()
         """Datastreams whose alert resolved before their incident closed. A second alert of such an incident
         fires until the incident closes, so that a datastream close to its objective does not page every few
         minutes."""
 
     def expect_past(self) -> None:
-        """Wait for the incidents of a previous monitor before an error budget that burns pages."""
+        """Delay alerts about burning error budgets until the incidents of a previous monitor are known."""
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Take the datastreams with recent incidents from a previous monitor: their error budgets burn
-        because of these."""
+        """Note the datastreams that had recent incidents under a previous monitor: these explain why their
+        error budgets burn."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
@@ -124,8 +123,8 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts of error budgets that started to burn while the datastream had the alert of its incident.
-        They are inhibited as long as the windows of the budgets include that time, so that one fault pages
+        """Alerts about error budgets that started to burn while the datastream had the alert of its incident.
+        They stay inhibited as long as the windows of the budgets contain that time, so that one fault pages
         once."""
         return frozenset(key for key, one in self._held.items() if one.is_inhibited)
 
@@ -188,8 +187,8 @@ class Conditions:
         return self._firing(now)
 
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
-        """Yield the monitor's own alerts, without those of canaries that an alert about their datastream or
-        its clusters explains."""
+        """Yield the monitor's own alerts, without alerts of canaries that are explained by an alert about
+        their datastream or its clusters."""
         return (one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one))
 
     def _drafts_of(
@@ -248,7 +247,8 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether the alert of a cluster replaces this one. Alerts that already fire continue."""
+        """Return whether the alert of a cluster replaces this one. An alert that already fires is not
+        replaced."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -324,8 +324,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of this turn. If a draft is identical to the stored alert, the end of its
-        condition is unknown."""
+        """Record the conditions of this turn. A draft identical to the stored alert does not confirm an
+        inherited condition, because its end is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -353,8 +353,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether the incidents of a previous monitor are known, or were still unknown a minute after
-        the first call, so that alerts no longer wait for them."""
+        """Return whether alerts no longer wait for the incidents of a previous monitor: these are known, or a
+        minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -376,8 +376,8 @@ class Conditions:
         return [one.alert for one in self._held.values() if one.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
-        """Return whether the condition has lasted long enough. For late records, it is also enough that the
-        objective has been missed for as long as it would have to be met to resolve the alert."""
+        """Return whether the condition has lasted long enough. Late records with breaks also count after
+        `recovered_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -388,7 +388,7 @@ class Conditions:
 _PAST_SECONDS: Final = 60.0
 """Time after which a monitor no longer waits for the incidents of a previous one."""
 _SAME_CAUSE_MS: Final = 120_000
-"""Maximum delay until a partition state or halt that makes records late becomes known."""
+"""Maximum delay between late records and the report that their partitions are not copied."""
 
 
 _HALTS: Final = frozenset(
@@ -405,9 +405,9 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
-    An alert that fires continues while the standing is unknown; one that resolved fires again after as many
-    breaches as open an incident. None starts once no record is late any longer, although the window still
-    shows it."""
+    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
+    as open an incident. No alert starts once records arrive in time, even if the window still contains late
+    ones."""
     if not finding.incident.is_open:
         return False
     if late is None:

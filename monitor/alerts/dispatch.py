@@ -23,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """The firing alerts, offered to every receiver after each turn. `silences` is called each
-    time, because silences may change. Not thread-safe."""
+    """Passes the firing alerts to every receiver after each turn. `silences`: returns the current silences;
+    called in each turn, because they may change. Not thread-safe."""
 
     def __init__(
         self,
@@ -64,15 +64,16 @@ class AlertDispatch:
             delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def expect_past(self) -> None:
-        """Expect a call of `remember`."""
+        """Delay alerts about burning error budgets until `remember` is called."""
         self._conditions.expect_past()
 
     def remember(self, records: Iterable[IncidentRecord]) -> None:
-        """Take the recent incidents of a previous monitor, also those that are over."""
+        """Pass on the recent incidents of a previous monitor, closed ones included."""
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue with alerts of a previous monitor. They are not sent again to receivers that have them."""
+        """Continue the alerts of a previous monitor. They are not sent again to receivers that have accepted
+        them."""
         found = list(alerts)
         receivers = {one.alert.key: one.receivers for one in found}
         self._continue(self._conditions.resume((one.alert for one in found), self._now()), receivers)
@@ -91,7 +92,7 @@ class AlertDispatch:
 
     @property
     def told(self) -> Mapping[AlertKey, Sequence[str]]:
-        """Names of the receivers that have taken each firing alert."""
+        """Names of the receivers that have accepted each firing alert."""
         by_name = {delivery.name: delivery.told for delivery in self._deliveries}
         keys = {key: self._style.notice(one).key for key, one in self._firing.items()}
         return {
@@ -159,14 +160,14 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both as the same alert. A recreated datastream may have another
-    source."""
+    """Return whether receivers treat both as the same alert. If a datastream was recreated with another
+    source, its alert has other labels."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """Return whether to send the alert to this receiver. It gets the watchdog only if configured, and no
-    alerts about itself."""
+    """Return whether to send the alert to this receiver. A receiver gets the watchdog only if configured, and
+    no alerts about itself."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

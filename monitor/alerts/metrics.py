@@ -28,10 +28,10 @@ class AlertMetrics:
         self._firing = self._gauge("firing", "Firing alerts, silenced ones included", ("alertname",))
         self._silenced = self._gauge("silenced", "Firing alerts that are silenced", ())
         self._sent = self._counter("sent", "Alerts accepted by the receiver, by state: firing, resolved")
-        self._failed = self._counter("failed", "Alerts in failed attempts to send to the receiver")
+        self._failed = self._counter("failed", "Alerts not accepted by the receiver, counted at each attempt")
         self._dropped = self._counter("dropped", "Alerts dropped because the receiver's queue was full")
         self._waiting = self._gauge(
-            "waiting", "Alerts whose latest state is not sent to the receiver yet", _BY_RECEIVER
+            "waiting", "Alerts whose latest state has not been sent to the receiver yet", _BY_RECEIVER
         )
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:

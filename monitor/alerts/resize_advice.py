@@ -46,18 +46,18 @@ class Resize:
         since = "now" if self.since_ms is None else f"from {_moment(self.since_ms)}"
         until = "" if self.until_ms is None else f" until {_moment(self.until_ms)}"
         there = f"there {'is' if self.staying == 1 else 'are'} {self.staying}"
-        return f"needs {counted(self.instances, 'instance')} {since}{until}; {there}"
+        return f"the service needs {counted(self.instances, 'instance')} {since}{until}; {there}"
 
     @property
     def reason(self) -> str:
         """Cause of the need."""
         then, all_tasks = counted(self.driver_tasks, "task"), counted(self.tasks, "task")
-        return f"{all_tasks} needed, mainly by {self.driver}: {then} then, {self.driver_has} now"
+        return f"needs {all_tasks}, mainly for group {self.driver}: {then} then, {self.driver_has} now"
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the number of instances that are missing now or within the lead time; None if enough instances
-    are live, or if unknown."""
+    """Return the number of instances that the service needs now or within the lead time; None if enough
+    instances are live, or if the need is unknown."""
     each = advice.tasks_per_instance
     if each is None:
         return None
@@ -143,7 +143,7 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the service still has fewer instances than hours to come require."""
+    """Return whether the service still has fewer instances than the advice requires for hours to come."""
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

@@ -53,8 +53,8 @@ class InheritedAlert(NamedTuple):
 
 
 class InheritedAlerts:
-    """Firing alerts with their initial descriptions: a description that changes each turn must not cause a
-    write each turn."""
+    """Firing alerts with their first descriptions, so that a description that changes in every turn does not
+    cause a write in every turn."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
