@@ -40,7 +40,7 @@ _COPIED: Final = frozenset(
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
 _REMEMBERED_MS: Final = 3_600_000
-"""Time for which the end of an incident is remembered, so that the next one does not count it."""
+"""Time for which the bad time of a closed incident is remembered, so that the next one does not count it."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
@@ -60,12 +60,12 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Time of missed objective in the latest incident; after its end, the start of the next such time."""
+        """Bad time of the latest incident; after its end, only time that the next one may count."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
-        """Continue with the open incidents of a previous monitor, the latest of each datastream.
+        """Continue the latest open incident of each datastream, as stored by a previous monitor.
 
-        Findings about it since the start are appended; their own record is dropped."""
+        If this monitor has opened one since its start, it is merged into the former."""
         known = sorted(records, key=lambda one: one.opened_ms)
         stored = {DatastreamName(one.datastream): one for one in known if one.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
@@ -127,8 +127,8 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Count the bad time of a turn. An incident starts with the bad time before its detection that does
-        not belong to the one before it."""
+        """Add the bad time of a turn. A new incident also gets the bad time before its detection, unless the
+        previous incident has counted it."""
         if record is None:
             return None
         name = DatastreamName(record.datastream)
@@ -158,9 +158,9 @@ class IncidentBook:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
-    all are OK. `stands_still`: whether they do in partitions that are not copied at all. `outage`: recent
-    outage of a cluster."""
+    """Problems of one datastream. `waits`: whether records wait in partitions whose state is not OK; None if
+    all are OK. `stands_still`: whether records wait in partitions that are not copied at all. `outage`:
+    recent outage of a cluster."""
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
@@ -312,8 +312,8 @@ def _with_matters(
 def _with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Count the time for a cause that is known from other problems, unless the diagnosis names another event;
-    None if no cause is known."""
+    """Count the time for a cause that follows from other problems, unless the diagnosis names another event;
+    None if no such cause is known."""
     if known is None or not (found is None or found.cause in _AFTERWARDS):
         return None
     causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
@@ -323,11 +323,11 @@ def _with_known_cause(
 def _with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
-    """Update the cause of the incident, which is the one with the most bad seconds.
+    """Update the cause of the incident, which is the cause with the most bad seconds.
 
-    Another cause replaces it only with clearly more bad seconds, so that alternating causes are one entry.
-    Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another cause,
-    because records that producers held back during an outage also have old timestamps."""
+    A different cause replaces it only with clearly more bad seconds, so that alternating causes are one
+    entry. Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another
+    cause, because records that producers held back during an outage also have old timestamps."""
     if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
         return record
     if found.cause is Cause.UNKNOWN and record.cause:
@@ -361,7 +361,7 @@ _EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items(
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
 _AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
-"""Causes with which a backlog can be confused while it is copied."""
+"""Causes that a diagnosis may name by mistake while a backlog is copied."""
 _UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
 _REPLACEABLE: Final = _UNNAMED | {one.value for one in CATCH_UPS}
 _CLEARLY_MORE: Final = 1.25
@@ -409,8 +409,8 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the bad time that a turn shows: by the reports of late records if they can be read, because a
-    verdict lasts as long as its window."""
+    """Return the bad time of a turn. Reports of late records are preferred to verdicts, because a verdict
+    stays bad for as long as its window contains late records."""
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]

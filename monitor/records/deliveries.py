@@ -36,8 +36,8 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Incidents whose records must still be counted. `days`: retention of measurements. `add` may be called
-    while another thread counts."""
+    """Incidents whose records must still be counted. `days`: retention of measurements in Pinot. `add` may be
+    called while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past

@@ -38,8 +38,8 @@ class RecordStore(Protocol):
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes; None deletes a note. Raises Fenced if another monitor has loaded them
-        since, Unreachable, Refused."""
+        """Write records and notes; None deletes a note. Raises Fenced if another monitor has loaded the
+        records since this one did, Unreachable, Refused."""
         ...
 
     def reclaim(self) -> None:
@@ -51,7 +51,7 @@ class IncidentKeeper:
     """Keeps the incident book in a store.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
-    turns. After each turn it calls `notes`, which returns all other state for the next monitor, and
+    turns. After each turn, the keeper calls `notes`, which returns all other state for the next monitor, and
     `matters`, which returns problems other than missed objectives. `counts`: counts of records that arrived
     during an incident; None disables them."""
 
@@ -102,8 +102,8 @@ class IncidentKeeper:
             self._is_ousted = True
 
     def reclaim(self) -> None:
-        """Write again after the store was fenced, because this monitor still holds the lease: the broker has
-        ended a transaction that an outage had interrupted."""
+        """Resume writing after the store was fenced while this monitor kept the lease: the broker has then
+        only ended a transaction that an outage interrupted."""
         with self._changed:
             self._store.reclaim()
             self._is_ousted = self._is_shut_out = False
@@ -111,8 +111,8 @@ class IncidentKeeper:
 
     @property
     def is_shut_out(self) -> bool:
-        """True if another monitor has taken over the store, so that the state here may differ from the stored
-        one."""
+        """True if another monitor has taken over the store, so that the state of this monitor may be
+        outdated."""
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
@@ -147,8 +147,8 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records. Beyond the capacity the oldest are dropped, and written with their next
-        change."""
+        """Queue changed records to be written. If the queue is full, the oldest are removed from it; they are
+        written when they change again."""
         notes = dict(self._notes())
         with self._changed:
             self._waiting |= changed

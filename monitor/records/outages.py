@@ -15,7 +15,7 @@ from monitor.movement.summary import FleetMovement
 from monitor.objectives.late_times import TimeInterval
 
 EXPLAINS_MS: Final = 60_000
-"""Time after an outage in which lateness follows from it."""
+"""Time after an outage for which late records are attributed to the outage."""
 _MOST_EARLIER: Final = 20
 _CAUSES: Final = {
     MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
@@ -25,7 +25,7 @@ _CAUSES: Final = {
 
 class Outage(NamedTuple):
     """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
-    turn in which they did. `earlier`: outages shortly before."""
+    turn in which they waited. `earlier`: outages shortly before."""
 
     cause: Cause
     since_ms: int
@@ -60,7 +60,7 @@ class RecentOutages:
 
 
 def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
-    """Return the outage seen now. One that began after the last one was seen is another one."""
+    """Return the current outage. It is a new outage if it began after the known one was last seen."""
     if known is None:
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:

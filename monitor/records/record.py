@@ -177,7 +177,7 @@ class IncidentRecord:
         return next((one for one in reversed(self.timeline) if one.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps the
+        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps its
         first entry and the latest ones."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for one in entries:
