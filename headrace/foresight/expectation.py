@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast of each group (None if it must not influence plans), and the reason."""
+"""Forecast by group (None if it must not influence plans, with the reason)."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
@@ -38,7 +38,8 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the high end of the forecasts for the hours until the next turn will certainly have run."""
+    """Return the upper estimate of the forecasts, for every hour until the next computation is certain to
+    have run."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}

@@ -14,7 +14,8 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return a mean load as the newest load of these partitions, omitting those without one."""
+    """Return past rates with the mean load of each partition as its newest load. Partitions without a mean
+    are omitted."""
     reader = _Reader(partitions)
     return reader.known({}, reader.rates(mean))
 
@@ -50,7 +51,7 @@ class _Reader:
         return found
 
     def known(self, hours: Mapping[int, Rates], newest: Rates) -> PastRates:
-        """Return the loads without partitions whose newest load is unknown."""
+        """Return the loads without the partitions whose newest load is unknown."""
         is_known = ~np.isnan(newest[:, 0])
         places = {one: place for place, one in enumerate(compress(self._partitions, is_known))}
         return PastRates(places, {hour: one[is_known] for hour, one in hours.items()}, newest[is_known])

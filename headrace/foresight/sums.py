@@ -32,11 +32,12 @@ class SumQuery:
 
 
 AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
-"""Returns the sums of each known hour in a time range (start and exclusive end in epoch ms, whole hours)."""
+"""Function that returns the sums of each known hour in a time range (start and exclusive end in epoch ms,
+whole hours)."""
 
 
 class HourlySums:
-    """Sums of consecutive hours from `first_ms`, in 48 bytes an hour."""
+    """Load sums of consecutive hours, starting at `first_ms`. Each hour takes 48 bytes."""
 
     def __init__(self, first_ms: int, hours: int) -> None:
         self._first_ms = first_ms
@@ -52,7 +53,7 @@ class HourlySums:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Store all hours of others, known or not; hours outside of the range are ignored."""
+        """Copy all hours of other sums, unknown ones included. Hours outside of the range are ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)

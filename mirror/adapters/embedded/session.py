@@ -86,7 +86,7 @@ class _CopiedLog:
         return result
 
     def sync(self) -> None:
-        """Do nothing: nobody else changes the copy."""
+        """Do nothing: no other process changes the copy."""
 
 
 def session_on_copy(folder: Path) -> StoreSession:

@@ -1,4 +1,5 @@
-"""Snapshots in their compacted topic. They allow to trim the log and to delete older snapshots."""
+"""Snapshots in a compacted topic. A new snapshot allows the log to be trimmed and older snapshots to be
+deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class SnapshotTopic:
         self._topics = topics
 
     async def newest_state(self) -> LogState:
-        """Return a state from which the log can be read on: of the newest intact snapshot, or an empty one.
+        """Return the state of the newest intact snapshot, from which the log can be read on; an empty state
+        without one.
 
         Raises DamagedStore if the log was trimmed and no snapshot covers its start, Unreachable, Refused.
         """
@@ -83,7 +85,8 @@ class SnapshotTopic:
             await self._put([(key, None) for key in some])
 
     async def _trim(self, before: int) -> None:
-        """Delete the log before an offset. Logs a refusal: the log then only becomes longer."""
+        """Delete the records of the log before an offset. A refusal by the broker is only logged, because the
+        log then merely becomes longer."""
         place = self._topics.log
 
         async def attempt() -> None:

@@ -113,12 +113,12 @@ def _decode_operation(found: Any, take: _Take) -> Operation:
 
 
 def join_records(records: Sequence[bytes]) -> bytes:
-    """Return records as one, for `split_records`."""
+    """Concatenate records, so that `split_records` can separate them."""
     return b"".join(part for one in records for part in (_LENGTH.pack(len(one)), one))
 
 
 def split_records(joined: bytes) -> Iterator[bytes]:
-    """Yield the records of `join_records`. Raises CorruptData."""
+    """Yield the records that `join_records` has concatenated. Raises CorruptData."""
     at = 0
     while at < len(joined):
         start = at + _LENGTH.size

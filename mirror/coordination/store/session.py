@@ -29,7 +29,7 @@ from mirror.ports import Watch
 
 _MOST_OPERATIONS: Final = 500
 _MOST_BYTES: Final = 512 * 1024
-"""Limits of one command of `create_all`."""
+"""Maximum size of one command of `create_all`."""
 
 
 class CommandLog(Protocol):

@@ -20,7 +20,8 @@ from mirror.errors import CorruptData, NewerFormat
 
 FORMAT: Final = 1
 KEPT: Final = 2
-"""Complete snapshots that are kept: if the latest is damaged, the one before and the log behind it remain."""
+"""Number of complete snapshots to keep. If the latest is damaged, the one before it and the log since then
+contain the same state."""
 _END: Final = "end"
 
 
@@ -45,7 +46,7 @@ def end_key(snapshot: str) -> bytes:
 
 
 class SnapshotStream:
-    """Parts of a snapshot, of at most `largest` bytes, and then its end."""
+    """Encoder of a snapshot: parts of at most `largest` bytes each, and then its end."""
 
     def __init__(self, state: LogState, log: str, largest: int) -> None:
         self._state = state
@@ -56,7 +57,7 @@ class SnapshotStream:
         """Size of the parts so far in bytes."""
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the parts, once."""
+        """Yield the parts. Can be called only once."""
         pending = bytearray()
         for record in _encoded(self._state):
             pending += record
@@ -67,7 +68,7 @@ class SnapshotStream:
             yield self._counted(bytes(pending))
 
     def end(self) -> bytes:
-        """Return the end, after all parts."""
+        """Return the end. Call it after all parts were read."""
         content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
         return json.dumps(content).encode()
 
@@ -89,7 +90,8 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of a snapshot so far. `keys`: of all its records, also of those whose values were dropped."""
+    """Records of one snapshot read so far. `keys`: keys of all these records, including records whose values
+    were dropped."""
 
     keys: set[bytes] = field(default_factory=set)
     parts: dict[int, bytes] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class _Collected:
 
 
 class SnapshotShelf:
-    """All snapshots of a topic, from its records in order."""
+    """All snapshots of a topic, collected from its records in order."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
@@ -130,8 +132,8 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents of complete snapshots of a log that later ones have replaced; their keys stay
-        known."""
+        """Drop the contents of complete snapshots of a log that later ones have replaced. Their keys are
+        kept."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
@@ -145,8 +147,8 @@ class SnapshotShelf:
         return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
-        of offset."""
+        """Yield the states of the intact snapshots from which the log [start, end) can be read on, latest
+        first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
