@@ -22,7 +22,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 Look = Callable[[LogRange], Awaitable[int]]
-"""Lookup of a side's present end."""
+"""Function that returns the current end offset of one side."""
 
 
 @dataclass
@@ -48,10 +48,11 @@ async def compare(
     look: Look | None = None,
     origins_end: int = 0,
 ) -> Comparison:
-    """Compare every record of one side with its counterpart. `look`: the logs may grow. `origins_end`: a
-    record that only the destination has may be a copy of any source record before it.
+    """Compare every record of one side with its counterpart.
 
-    Raises Unreachable, CorruptData.
+    `look`: returns the current end of a side; None if the logs do not grow. `origins_end`: source offset. A
+    record that only the destination has may be a copy of any source record before it. Raises Unreachable,
+    CorruptData.
     """
     run = _Run(source, target, account, rules or MatchRules(), look)
     await run.read()
@@ -130,7 +131,7 @@ class _Run:
             self.matcher.match_rest()
 
     def _open(self) -> None:
-        """Decode the next batch of each side whose records have been matched."""
+        """Decode the next batch of each side whose previous records have all been matched."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
             matcher.source.extend(self.here.pop().records(self._source.start, self.here.end))
@@ -146,7 +147,7 @@ class _Run:
         return self.here.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source has more records, after counting batches that were skipped whole."""
+        """Return whether the source has more records, after counting batches that were skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.here.peek()

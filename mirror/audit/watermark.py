@@ -52,7 +52,7 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Start again: records that were compared before have to be compared again."""
+        """Start again: records that were compared before must be compared again."""
         self.through_ms, self._is_stopped = None, False
 
 
