@@ -1,4 +1,4 @@
-"""Evidence about the topics of a cluster, from a look, the stored sightings and the definitions."""
+"""Evidence of the use of topics: the current state of a cluster, stored observations and definitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClusterCalls(Protocol):
 
 @dataclass(frozen=True)
 class TopicWatch:
-    """Looks at clusters, and remembers each look.
+    """Reads the state of clusters, and stores each observation.
 
     `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
     the groups that follow a datastream.
@@ -56,7 +56,7 @@ class TopicWatch:
     def look(
         self, cluster: ClusterRef, datastreams: Sequence[Datastream]
     ) -> tuple[ClusterLook, Mapping[str, TopicSighting]]:
-        """Look at all topics of a cluster, and store the look. Raises Unreachable, NotAuthorized,
+        """Read the state of all topics of a cluster, and store it. Raises Unreachable, NotAuthorized,
         VersionConflict."""
         own = self._own_groups(cluster, datastreams)
         found = self.ask(cluster, partial(look_at, own=own))
@@ -97,7 +97,7 @@ class TopicWatch:
     def _with_policies(
         self, cluster: ClusterRef, found: Sequence[TopicEvidence], rules: UnusedRules
     ) -> list[TopicEvidence]:
-        """Judge the evidence. Only topics that would be unused need their settings."""
+        """Judge the evidence. Settings are read only for topics that would otherwise count as unused."""
         now_ms = self.clock.now_ms()
         first = [judged(one, rules, now_ms) for one in found]
         names = [one.topic for one in first if one.is_unused]
