@@ -5,8 +5,8 @@
 
 A new file is written under another name and renamed, so that its first frames are always complete. Appended
 frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged, and is cut
-off. If an intact frame follows a damaged frame, the damage has another cause (a faulty disk, a manual change),
-and the file is rejected.
+off. If an intact frame follows a damaged frame, the damage has another cause (a faulty disk, a manual
+change), and the file is rejected.
 """
 
 from __future__ import annotations
