@@ -59,7 +59,7 @@ class MirrorSettings(Settings):
     events_topic: str = "headrace-placement-events"
     """Topic of placement events, which are changes of the plan and their reasons."""
     kept_topics: list[str] = Field(default=[])
-    """Topics that are in use although nothing shows it. `*` matches any text, such as `archive-*`. They are
+    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. These topics are
     never listed as unused and cannot be retired."""
     audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()

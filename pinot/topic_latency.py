@@ -240,7 +240,9 @@ def late_reports(client: PinotClient, when: TimeRange, groups: Sequence[str], le
     seconds = []
     for row in late:
         _, time, lag, *counts = row[4:]
-        bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
+        bounds = [
+            (_bound_ms(bucket), bucket > own) for bucket, count in zip(buckets, counts, strict=True) if count
+        ]
         age = max(int(lag), 0, *(bound for bound, _ in bounds))
         waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
         seconds.append(LateSecond(_place(row), int(time), age, waited))

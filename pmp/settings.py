@@ -34,7 +34,7 @@ class SampledCluster(Settings):
     internal: bool = False
     """Keep samples of topics whose names start with two underscores."""
     enabled: bool = True
-    """Read this cluster. If it is disabled and enabled again, reading resumes from the last position."""
+    """Read this cluster. If reading is disabled and enabled again, it resumes from the last position."""
 
     @model_validator(mode="after")
     def _can_match(self) -> SampledCluster:
@@ -72,8 +72,8 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Number of Python tasks per batch and cluster, at most `buckets`. It cannot be changed after the first
-    run with a checkpoint folder."""
+    """Number of Python tasks per batch and cluster, at most `buckets`. This number cannot be changed after
+    the first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
     """Number of parts of a cluster's partition state; with more parts, more tasks can share it. It cannot be
     changed after the first run with a checkpoint folder: any other number is rejected."""
@@ -163,7 +163,7 @@ class PmpSettings(Settings):
     hourly_topic: str = "headrace-partition-metrics-hourly"
     """Topic of the hourly rollups."""
     dead_letter_topic: str = "headrace-partition-metrics-dead-letters"
-    """Topic for malformed values. They are stored unchanged, with the reason in the record headers."""
+    """Topic for malformed samples, which are stored unchanged with the reason in the record headers."""
     topic_partitions: int = Field(default=4, ge=1)
     """Number of partitions of the topics in this section if Headrace creates them."""
     clusters: dict[str, SampledCluster] = Field(default_factory=lambda: {"source": SampledCluster()})

@@ -140,7 +140,7 @@ def move(name: DatastreamName, given: Mapping[str, Any], services: Services) -> 
     """Request a move of partitions to an instance. Raises RoutingRefusal, InvalidRequest, NotFound,
     IllegalTransition."""
     partitions, host = (_text(given, field) for field in ("partitions", "targetHost"))
-    moved = frozenset(TopicPartition.parse(one.strip()) for one in partitions.split(","))
+    moved = frozenset(TopicPartition.parse(part.strip()) for part in partitions.split(","))
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         services.control.move(MovePartitions(name, moved, host, REST))
 

@@ -114,9 +114,9 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
-        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
-        for one in found[:_MOST_PROBLEMS]
-        if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
+        errors.FieldProblem(pointer_to(problem["loc"][problem["loc"][:1] == (_BODY,) :]), problem["msg"])
+        for problem in found[:_MOST_PROBLEMS]
+        if not _NOT_OF_THE_BODY.intersection(problem["loc"][:1])
     ]
     return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)
 
@@ -254,7 +254,7 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
     """Return the schema of an enumeration, which becomes a part of the field's schema instead of a separate
     type."""
-    return WithJsonSchema({"enum": [one.value for one in kind], "type": "string"})
+    return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
 
 class ProblemField(AnswerModel):

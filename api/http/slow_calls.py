@@ -133,7 +133,7 @@ class ClusterTurns:
 
     def _forget_old(self) -> None:
         oldest = self._monotonic() - ANSWER_SECONDS
-        self._failures = {one: known for one, known in self._failures.items() if known[1] > oldest}
+        self._failures = {key: known for key, known in self._failures.items() if known[1] > oldest}
 
 
 MOST_AT_ONCE: Final = 8

@@ -91,7 +91,7 @@ class AdviceAnswer(BaseModel):
                 why=why,
                 sentence="no advice yet",
             )
-        fields = {name: one for name, one in asdict(found).items() if name in cls.model_fields}
+        fields = {name: value for name, value in asdict(found).items() if name in cls.model_fields}
         return cls.model_validate(fields | {"sentence": sentence_with_age(found, now_ms)})
 
 

@@ -136,8 +136,8 @@ async def incidents(
     seconds old. It is empty if no monitor has run."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
-        one
-        for one in found
-        if datastream in (None, one.datastream) and (is_open is None or one.is_open == is_open)
+        record
+        for record in found
+        if datastream in (None, record.datastream) and (is_open is None or record.is_open == is_open)
     )
-    return [IncidentAnswer.from_record(one) for one in islice(wanted, limit)]
+    return [IncidentAnswer.from_record(record) for record in islice(wanted, limit)]

@@ -103,7 +103,9 @@ class PlanAnswer(BaseModel):
             )
             for placement in (plan.tasks if with_tasks else ())
         ]
-        groups = [GroupAnswer.of(one, datastream=name) for name, one in sorted(assessments.items())]
+        groups = [
+            GroupAnswer.of(assessment, datastream=name) for name, assessment in sorted(assessments.items())
+        ]
         return cls(
             epoch=plan.epoch, created_ms=plan.created_ms, reason=plan.reason, tasks=tasks, groups=groups
         )

@@ -123,10 +123,10 @@ def own_sums(services: Services) -> list[TopicSums]:
         lag = lane.lag
         is_excused = lag[1] is not None and lane.spec.excuse.covers(now_ms - lag[1])
         sums.add_lane(lane.rate, lag, is_excused=is_excused)
-    for one in services.status.uncopied:
-        place = one.what.group, one.what.partition.topic
+    for idle in services.status.uncopied:
+        place = idle.what.group, idle.what.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))
-        sums.add_idle(one.lag_records)
+        sums.add_idle(idle.lag_records)
     return [found[place] for place in sorted(found)]
 
 

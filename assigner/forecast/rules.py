@@ -142,8 +142,8 @@ def _levels(series: Values, before: Values) -> tuple[Values, Values]:
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
     newest, day, week = (
-        np.divide(one, other, out=np.full(before.shape, np.nan), where=other > 0)
-        for one, other in zip(new, old, strict=True)
+        np.divide(newer, older, out=np.full(before.shape, np.nan), where=older > 0)
+        for newer, older in zip(new, old, strict=True)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
@@ -180,11 +180,11 @@ def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
 def _median(rows: Sequence[Values]) -> Values:
     """Return the element-wise median of the known values of four arrays, which are overwritten."""
     first, second, third, fourth = rows
-    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+    for lower, upper in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
         # Sorts unknown values last: `fmin` ignores NaN, `maximum` returns it.
-        low = np.fmin(rows[one], rows[other])
-        np.maximum(rows[one], rows[other], out=rows[other])
-        rows[one][...] = low
+        low = np.fmin(rows[lower], rows[upper])
+        np.maximum(rows[lower], rows[upper], out=rows[upper])
+        rows[lower][...] = low
     below = np.where(np.isnan(third), first, second)
     above = np.where(np.isnan(fourth), np.where(np.isnan(second), first, second), third)
     below += above

@@ -40,12 +40,10 @@ class PartitionLoads:
     def __post_init__(self) -> None:
         count = len(self.partitions)
         if self.rates.shape != (count, 2) or self.levels.shape != (count,):
-            raise InvalidRequest(
-                f"there are {counted(count, 'partition')} but {counted(len(self.rates), 'load')}"
-            )
+            raise InvalidRequest(f"got {counted(len(self.rates), 'load')} for {counted(count, 'partition')}")
         if len(self.recent) and self.recent.shape[1:] != (count, 2):
             raise InvalidRequest(
-                f"there are {counted(count, 'partition')} but {self.recent.shape[1]} recent loads"
+                f"got recent loads of {self.recent.shape[1]} for {counted(count, 'partition')}"
             )
         refuse_impossible(self.partitions, self.rates)
         for observation in self.recent:

@@ -218,9 +218,7 @@ def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
 def _checked(current: TaskOf, count: int) -> TaskOf:
     home = np.asarray(current, dtype=np.int32)
     if home.shape != (count,):
-        raise InvalidRequest(
-            f"there are {counted(count, 'partition')} but {counted(home.size, 'current task')}"
-        )
+        raise InvalidRequest(f"got {counted(home.size, 'current task')} for {counted(count, 'partition')}")
     if home.min(initial=0) < -1:
         raise InvalidRequest(f"invalid task number {int(home.min())}", advice="write -1 for a new partition")
     return home

@@ -144,13 +144,13 @@ class _Search:
         pushed = self._least_in_the_way(home, item)
         if pushed is None:
             return
-        for one in (item, *pushed):
-            self._put(one, -1)
+        for removed in (item, *pushed):
+            self._put(removed, -1)
         self._put(item, home)
         changed = [item, *pushed]
-        for one in pushed:
-            if self.task_of[one] < 0:
-                changed += (moved := self.improve(one))
+        for pushed_item in pushed:
+            if self.task_of[pushed_item] < 0:
+                changed += (moved := self.improve(pushed_item))
                 if not moved:
                     break
         if (self.task_of[pushed] >= 0).all():

@@ -71,7 +71,7 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
         wanted = totals[:, first : first + together]
         factors = np.divide(wanted, before, out=np.ones_like(wanted), where=before > 0)
         scaled = np.minimum(hours[None, :, :, : len(usable)] * factors[:, :, None, None], HIGHEST_RATE)
-        middle, high = (quick_tasks(in_units(one), usable, per_task) for one in scaled)
+        middle, high = (quick_tasks(in_units(loads), usable, per_task) for loads in scaled)
         needed += zip(middle, high, strict=True)
     return _hours(found, 1.0, needed)
 

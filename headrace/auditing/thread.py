@@ -128,11 +128,11 @@ class AuditThread(BackgroundThread):
             due = context.loop.now() + self._interval
             auditor.keep(lanes)
             problems, has_more = dict[str, str](), False
-            for one in lanes:
+            for audited in lanes:
                 with Bulkhead() as bulkhead:
-                    has_more |= self._turn(context, auditor, one)
+                    has_more |= self._turn(context, auditor, audited)
                 if bulkhead.failure is not None:
-                    problems[one.name] = reason_of(bulkhead.failure)
+                    problems[audited.name] = reason_of(bulkhead.failure)
             problems |= _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
             self._health.report(PART, not text, text or f"auditing {', '.join(one.name for one in lanes)}")

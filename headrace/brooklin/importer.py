@@ -98,16 +98,16 @@ def _admitted(
     write to topics of another datastream."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
-        one = finding.datastream
-        if finding.verdict is ImportVerdict.CREATE and one is not None:
+        imported = finding.datastream
+        if finding.verdict is ImportVerdict.CREATE and imported is not None:
             try:
-                admission.check(one, None, gate.same_as)
-                gate.check(one, others)
+                admission.check(imported, None, gate.same_as)
+                gate.check(imported, others)
             except InvalidRequest as error:
                 notes = (str(error), *finding.notes)
                 refused[finding.name] = replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=notes)
             else:
-                others.append(one)
+                others.append(imported)
     return tuple(refused.get(finding.name, finding) for finding in findings)
 
 

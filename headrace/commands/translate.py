@@ -38,7 +38,7 @@ def translate(
     ] = "",
     rewind: Annotated[
         bool,
-        typer.Option("--rewind", help="Also move positions back that are further ahead on the other side."),
+        typer.Option("--rewind", help="Also commit positions that are behind those of the group there."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")
@@ -47,7 +47,7 @@ def translate(
         str,
         typer.Option(
             help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After that,"
-            " the end of the copied range is committed for positions beyond it."
+            " the end of the copied range replaces positions beyond it."
         ),
     ] = "30s",
     as_json: JsonOption = False,

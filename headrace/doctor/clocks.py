@@ -18,8 +18,8 @@ def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFi
     instance writes to, are skipped."""
     found: dict[str, tuple[ClockSkew, str]] = {}
     for instance in instances:
-        for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():
-            skew = ClockSkew(one["ahead_seconds"] * 1000, one["bound_seconds"] * 1000)
+        for cluster, clock in ((instance["health"] or {}).get("clocks") or {}).items():
+            skew = ClockSkew(clock["ahead_seconds"] * 1000, clock["bound_seconds"] * 1000)
             known = found.get(cluster)
             if known is None or skew.least_ms > known[0].least_ms:
                 found[cluster] = skew, instance["name"]

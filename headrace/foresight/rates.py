@@ -42,7 +42,9 @@ class _Reader:
         """Return float64[n, 2]: bytes and messages per second, NaN if unknown."""
         if self._numbers is not loads.numbers:  # mostly shared by the snapshots of a cluster
             self._numbers = loads.numbers
-            self._rows = np.array([loads.numbers.get(one, -1) for one in self._partitions], np.int64)
+            self._rows = np.array(
+                [loads.numbers.get(partition, -1) for partition in self._partitions], np.int64
+            )
         if not loads:
             return np.full((len(self._partitions), 2), np.nan)
         found = np.stack([np.frombuffer(values)[self._rows] for values in loads.rates], axis=1)
@@ -53,5 +55,5 @@ class _Reader:
     def known(self, hours: Mapping[int, Rates], newest: Rates) -> PastRates:
         """Return the loads without the partitions whose newest load is unknown."""
         is_known = ~np.isnan(newest[:, 0])
-        places = {one: place for place, one in enumerate(compress(self._partitions, is_known))}
-        return PastRates(places, {hour: one[is_known] for hour, one in hours.items()}, newest[is_known])
+        places = {partition: place for place, partition in enumerate(compress(self._partitions, is_known))}
+        return PastRates(places, {hour: rates[is_known] for hour, rates in hours.items()}, newest[is_known])

@@ -75,8 +75,8 @@ class HourlySums:
         """Return the bytes/s of each known hour, oldest first."""
         if self._totals is None:
             values = self._values[LoadSums._fields.index("bytes") :: _FIELDS]
-            known = ((number, one) for number, one in enumerate(values) if not math.isnan(one))
-            self._totals = {self._first_ms + number * HOUR_MS: one for number, one in known}
+            known = ((number, value) for number, value in enumerate(values) if not math.isnan(value))
+            self._totals = {self._first_ms + number * HOUR_MS: value for number, value in known}
         return self._totals
 
     @property
@@ -103,7 +103,7 @@ class PastSums:
 
     def begin(self, groups: Collection[GroupName]) -> None:
         """Begin a turn: drop all other groups, and query failed clusters again."""
-        self._kept = {group: one for group, one in self._kept.items() if group in groups}
+        self._kept = {group: kept for group, kept in self._kept.items() if group in groups}
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:

@@ -36,9 +36,11 @@ def own_paths(control: Control) -> Paths:
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
-            one.name: CanaryPath.of(one.name, one.source, one.destination, one.naming)
-            for one in (stored.datastream for stored in control.list().readable)
-            if one.status is DatastreamStatus.READY and one.selection.canary
+            datastream.name: CanaryPath.of(
+                datastream.name, datastream.source, datastream.destination, datastream.naming
+            )
+            for datastream in (stored.datastream for stored in control.list().readable)
+            if datastream.status is DatastreamStatus.READY and datastream.selection.canary
         }
 
     return paths
@@ -52,10 +54,10 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
-            DatastreamName(one["name"]): path_of_definition(one)
-            for one in rest.get("/v1/datastreams")
+            DatastreamName(definition["name"]): path_of_definition(definition)
+            for definition in rest.get("/v1/datastreams")
             # Instances of older versions have no canaries.
-            if one["status"] == DatastreamStatus.READY and one.get("canary")
+            if definition["status"] == DatastreamStatus.READY and definition.get("canary")
         }
 
     return paths

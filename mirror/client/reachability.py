@@ -208,9 +208,9 @@ class Reachability:
         for endpoint, began, error in self._unsuccessful():
             if began < since:
                 since, reason = began, error or f"{_name(endpoint)} does not answer"
-        for name, one in self._silences.items():
-            if not one.is_over and one.began < since and now - one.latest < _UNPROVEN_SECONDS:
-                since, reason = one.began, f"{name} does not answer"
+        for name, silence in self._silences.items():
+            if not silence.is_over and silence.began < since and now - silence.latest < _UNPROVEN_SECONDS:
+                since, reason = silence.began, f"{name} does not answer"
         return since, reason
 
     def _silent_until(self, name: str) -> float:

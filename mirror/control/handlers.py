@@ -115,8 +115,8 @@ class Control:
 
     def check_right_to_group(self, group: GroupName) -> None:
         """Like `check_right`, for a datastream that has these tasks. Raises Forbidden."""
-        one = next((datastream for datastream in self.list().datastreams if datastream.group == group), None)
-        self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
+        member = next((other for other in self.list().datastreams if other.group == group), None)
+        self._check_right(member.name if member else DatastreamName(group), member, member, of_tasks=True)
 
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
         """Check that the caller may change every datastream. Raises Forbidden.
@@ -217,7 +217,7 @@ class Control:
         """Check that all these changes are valid, together and with the other datastreams.
 
         Raises IllegalTransition, InvalidRequest and Forbidden."""
-        after = {one.after.name: one.after for one in commands}
+        after = {command.after.name: command.after for command in commands}
         there = self.list().datastreams
         for command in commands:
             before, new = command.before.datastream, command.after

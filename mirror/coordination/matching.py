@@ -79,7 +79,9 @@ class TopicMatching:
         }
         if changed:
             for cluster in self._clusters.values():
-                for key in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
+                for key in [
+                    members for members in cluster.wanted if any(name in changed for name, _, _ in members)
+                ]:
                     del cluster.wanted[key]
 
     def wanted(
@@ -151,7 +153,9 @@ class TopicMatching:
                     stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
             known.counts, known.names = counts, sorted(counts)
-            for key in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
+            for key in [
+                members for members in known.wanted if any(selection in stale for _, _, selection in members)
+            ]:
                 del known.wanted[key]
         return known
 

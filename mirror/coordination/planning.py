@@ -186,7 +186,7 @@ class Decision:
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
     """Return the mirrored datastreams by group, both sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
-    for datastream in sorted(datastreams, key=lambda one: one.name):
+    for datastream in sorted(datastreams, key=lambda member: member.name):
         if datastream.status.is_mirrored:
             groups.setdefault(datastream.group, []).append(datastream)
     return {name: tuple(groups[name]) for name in sorted(groups)}
@@ -372,7 +372,9 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
     """Return requests that are unreadable, or whose group is not mirrored or could not be planned."""
     found: dict[str, Exception] = {
-        one.identity: CorruptData(one.problem) for one in world.requests if isinstance(one, DamagedRequest)
+        request.identity: CorruptData(request.problem)
+        for request in world.requests
+        if isinstance(request, DamagedRequest)
     }
     for request in world.rebalances:
         if request.group in problems:

@@ -135,7 +135,7 @@ def lane_specs(
     determines the spec.
     """
     placements = plan.of_instance(instance)
-    members: dict[GroupName, list[Datastream]] = {one.group: [] for one in placements}
+    members: dict[GroupName, list[Datastream]] = {placement.group: [] for placement in placements}
     for datastream in datastreams:
         if datastream.group in members:
             members[datastream.group].append(datastream)

@@ -103,7 +103,7 @@ class _Bin:
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
             del self.tasks[task.task]
-        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
+        self.load = math.fsum(task.bytes_per_second for task in self.tasks.values())
         return given
 
     def take(self, task: TaskLoad) -> None:
@@ -112,7 +112,7 @@ class _Bin:
 
     def give(self, task: TaskLoad) -> None:
         del self.tasks[task.task]
-        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
+        self.load = math.fsum(task.bytes_per_second for task in self.tasks.values())
 
 
 def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[InstanceName, float]:

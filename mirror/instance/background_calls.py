@@ -86,7 +86,7 @@ class ThreadedCalls:
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """Return the result as specified by `BackgroundCalls.ask`. Used by one thread."""
         if line not in self._lines:
-            self._lines = {name: one for name, one in self._lines.items() if not one.is_forgotten()}
+            self._lines = {name: line for name, line in self._lines.items() if not line.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
         try:
             return self._lines[line].ask(key, job, self._budget.left(monotonic()), self._wake)
@@ -211,7 +211,7 @@ class PatientLoads:
                 lambda: self._provider.loads(cluster, partitions),
             )
         except CallPending as error:
-            raise LoadsPending(error.message, advice="the next plan uses them") from error
+            raise LoadsPending(error.message, advice="a later plan will use the loads") from error
 
 
 class PatientFreshness:

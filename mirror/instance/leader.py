@@ -374,7 +374,7 @@ class Leader:
             case RemoveDefinition(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     known = self._definitions.all().datastreams
-                    datastream = next((one for one in known if one.name == name), None)
+                    datastream = next((datastream for datastream in known if datastream.name == name), None)
                     outcome = deleted(datastream, self._clock.now_ms()) if datastream is not None else None
                     if datastream is not None and not any(
                         member.group == datastream.group for member in known if member.name != name

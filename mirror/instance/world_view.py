@@ -227,8 +227,8 @@ class WorldView:
         For tasks that a former leader planned by load, return the last known loads.
         """
         sources = self._planning.providers.choose(datastreams)
-        by_load = {group: one for group, one in sources.of.items() if group not in sources.by_count}
-        known = {one: self._memory.newest.is_known(one) for one in set(by_load.values())}
+        by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
+        known = {source: self._memory.newest.is_known(source) for source in set(by_load.values())}
         for placement in plan.tasks:
             source = by_load.get(placement.group)
             if placement.task not in self._task_loads and source is not None and known[source]:
@@ -437,7 +437,7 @@ class WorldView:
 
         Raises Unreachable if a source cluster has not responded.
         """
-        sources = sorted({one.source for one in mine})
+        sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
 

@@ -192,14 +192,14 @@ async def _verify(
 ) -> PartitionVerdict:
     try:
         sides = await _sides(bench, job, place, stored)
-        one, two = sides.source, sides.target
+        source, target = sides.source, sides.target
         if sides.expired and not job.allows_expired:
             return PartitionVerdict(
                 place,
-                (one.start, one.end),
-                (two.start, two.end),
+                (source.start, source.end),
+                (target.start, target.end),
                 problem=f"{counted(sides.expired, 'offset')} of mirrored records that the source still has"
-                f" are missing at the destination, which starts at {two.start}: check its retention",
+                f" are missing at the destination, which starts at {target.start}: check its retention",
             )
         return await _compared(bench, job, sides, on_read)
     except HeadraceError as error:
@@ -210,20 +210,20 @@ async def _compared(
     bench: EngineContext, job: VerifyJob, sides: _Sides, on_read: Callable[[int], None]
 ) -> PartitionVerdict:
     account = sides.account
-    one, two = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
+    source, target = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
     if job.pace is not None:
-        one, two = (replace(side, pace=job.pace) for side in (one, two))
+        source, target = (replace(side, pace=job.pace) for side in (source, target))
     if job.counts is not None and job.windows is not None and account is not None:
-        ranges = (one.start, one.end), (two.start, two.end)
+        ranges = (source.start, source.end), (target.start, target.end)
         found = count_copies(account.runs, *ranges, job.counts, job.windows)
-        return PartitionVerdict(one.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
-    rules = await _rules(bench, job, one.place.topic)
+        return PartitionVerdict(source.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
+    rules = await _rules(bench, job, source.place.topic)
     look = None if job.state else _end_now
-    found = await compare(one, two, account, rules, look, sides.origins_end)
+    found = await compare(source, target, account, rules, look, sides.origins_end)
     return PartitionVerdict(
-        one.place,
-        (one.start, found.source_end),
-        (two.start, found.target_end),
+        source.place,
+        (source.start, found.source_end),
+        (target.start, found.target_end),
         found,
         left_out=found.uncopied.left_out if account is not None else None,
         expired=sides.expired,

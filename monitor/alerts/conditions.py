@@ -115,18 +115,18 @@ class Conditions:
     @property
     def inherited(self) -> frozenset[AlertKey]:
         """Alerts of a previous monitor that this monitor has not confirmed and must not send again."""
-        return frozenset(key for key, one in self._held.items() if one.is_inherited)
+        return frozenset(key for key, held in self._held.items() if held.is_inherited)
 
     @property
     def _fired(self) -> frozenset[AlertKey]:
-        return frozenset(key for key, one in self._held.items() if one.fires)
+        return frozenset(key for key, held in self._held.items() if held.fires)
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
         """Alerts about error budgets that started to burn while the datastream had the alert of its incident.
         They stay inhibited as long as the windows of the budgets contain that time, so that one fault pages
         once."""
-        return frozenset(key for key, one in self._held.items() if one.is_inhibited)
+        return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(
         self,
@@ -136,23 +136,23 @@ class Conditions:
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
-        self._held = {key: one for key, one in self._held.items() if _applies(one.alert, findings, movements)}
+        self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
-            name for name, one in findings.items() if one.verdict.standing is ObjectiveStatus.BREACHED
+            name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
         )
         self._missed_since = {
             name: self._missed_since.get(name, now.seconds)
-            for name, one in findings.items()
+            for name, turn in findings.items()
             if name in self._breached
-            or (name in self._missed_since and one.verdict.standing is not ObjectiveStatus.WITHIN)
+            or (name in self._missed_since and turn.verdict.standing is not ObjectiveStatus.WITHIN)
         }
-        self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
+        self._recovered &= {name for name, turn in findings.items() if turn.incident.is_open}
         faults = self._faults(findings, movements, now)
         drafts = [
-            draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
+            draft for name, turn in findings.items() for draft in self._drafts_of(name, turn, movements, now)
         ]
-        drafts = [one for one in drafts if not self._is_held_back(one)]
-        covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
+        drafts = [draft for draft in drafts if not self._is_held_back(draft)]
+        covered = {DatastreamName(draft.datastream) for draft in drafts if draft.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
         self._see(
             [*drafts, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
@@ -189,7 +189,7 @@ class Conditions:
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
         """Yield the monitor's own alerts, without alerts of canaries that are explained by an alert about
         their datastream or its clusters."""
-        return (one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one))
+        return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
@@ -224,17 +224,16 @@ class Conditions:
     ) -> list[Fault]:
         """Return the faults of clusters, marked if the datastream's own alert already reports them."""
         fired = self._fired
-        found = [
-            one._replace(is_told=self._is_reported(one, fired, now)) for one in faults_of(findings, movements)
-        ]
+        seen = faults_of(findings, movements)
+        found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
         self._outages.look(found, fired, findings, movements, now.seconds)
         halts = [
-            Fault(DatastreamName(key.datastream), one.alert.kind, "", 0, "", "", None, is_told=True)
-            for key, one in self._held.items()
-            if one.fires and key.datastream and one.alert.kind in _HALTS
+            Fault(DatastreamName(key.datastream), held.alert.kind, "", 0, "", "", None, is_told=True)
+            for key, held in self._held.items()
+            if held.fires and key.datastream and held.alert.kind in _HALTS
         ]
         self._halts.look(halts, fired, findings, movements, now.seconds)
-        causes = {name: one.diagnosis.cause for name, one in findings.items() if one.diagnosis is not None}
+        causes = {name: turn.diagnosis.cause for name, turn in findings.items() if turn.diagnosis is not None}
         self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found
 
@@ -243,7 +242,7 @@ class Conditions:
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
-            for key in (AlertKey(one.name, fault.name) for one in (LATE, HALTED))
+            for key in (AlertKey(kind.name, fault.name) for kind in (LATE, HALTED))
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
@@ -271,26 +270,26 @@ class Conditions:
         `covered`: datastreams whose existing alert has the same cause as these states. `faults`: faults of
         clusters."""
         found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
-        for name, one in movements.datastreams.items():
-            for alert in state_alerts(name, one):
+        for name, moving in movements.datastreams.items():
+            for alert in state_alerts(name, moving):
                 held = self._held.get(alert.key)
                 is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
                 is_free = (name not in covered or is_new) and not self._is_held_back(alert)
                 if is_free or (held is not None and held.fires):
                     found[alert.key] = alert
             patience = self._patience
-            loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
-            pause = pause_alert(name, one, now.ms, patience.long_pause_seconds)
+            loss = loss_alert(name, moving, patience.loss_within_seconds, patience.loss_least_share)
+            pause = pause_alert(name, moving, now.ms, patience.long_pause_seconds)
             found |= {alert.key: alert for alert in (loss, pause) if alert is not None}
         if not movements.is_complete:
-            fires = {key: one for key, one in self._held.items() if one.fires}
-            found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found
+            fires = {key: held for key, held in self._held.items() if held.fires}
+            found = {k: held.alert for k, held in fires.items() if held.alert.kind in OF_PARTITIONS} | found
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
         """Return whether a datastream that is not halted was late before the alert, and therefore for another
         reason."""
-        late, halted = (self._held.get(AlertKey(one.name, name)) for one in (LATE, HALTED))
+        late, halted = (self._held.get(AlertKey(kind.name, name)) for kind in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
@@ -335,9 +334,9 @@ class Conditions:
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """Drop conditions that do not hold now and either never fired or have resolved."""
         kept = {
-            key: one
-            for key, one in self._held.items()
-            if one.seen == now.seconds or one.alert.kind not in kinds or self._is_held(one, now)
+            key: held
+            for key, held in self._held.items()
+            if held.seen == now.seconds or held.alert.kind not in kinds or self._is_held(held, now)
         }
         ended = self._held.keys() - kept.keys()
         self._recovered |= {
@@ -363,17 +362,17 @@ class Conditions:
         self._paged = {name: at for name, at in self._paged.items() if at > since}
         self._paged |= {
             key.datastream: now.seconds
-            for key, one in self._held.items()
-            if key.name == LATE.name and one.fires
+            for key, held in self._held.items()
+            if key.name == LATE.name and held.fires
         }
-        for key, one in self._held.items():
-            begins = one.seen == now.seconds and self._has_lasted(one, now)
+        for key, held in self._held.items():
+            begins = held.seen == now.seconds and self._has_lasted(held, now)
             if key.name == BURNING.name and not self._is_past_known(now):
                 continue
             is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
-            one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
-            one.fires = one.fires or begins
-        return [one.alert for one in self._held.values() if one.fires]
+            held.is_inhibited = is_paged and (held.is_inhibited or not held.fires)
+            held.fires = held.fires or begins
+        return [held.alert for held in self._held.values() if held.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
         """Return whether the condition has lasted long enough. Late records with breaks also count after

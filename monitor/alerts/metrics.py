@@ -49,7 +49,7 @@ class AlertMetrics:
 
     def show(self, firing: Iterable[Alert], silenced: int) -> None:
         """Set the number of firing and silenced alerts."""
-        found = Tally(one.kind.name for one in firing)
+        found = Tally(alert.kind.name for alert in firing)
         for kind in CATALOGUE:
             self._firing.labels(kind.name).set(found[kind.name])
         self._silenced.set(silenced)

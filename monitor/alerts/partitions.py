@@ -122,7 +122,7 @@ def partitions_text(movement: Movement) -> str:
     """Return the problems of partitions for the description of another alert; empty if there are none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
-        f"{counted(one.partitions, 'partition')} {_SAYS[one.state]} ({one.worst})" for one in counts
+        f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts
     )
 
 

@@ -66,7 +66,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return max(1, -(-tasks // each))
 
     known = [group for group in advice.groups if group.now is not None]
-    present = sum(one.now or 0 for one in known)
+    present = sum(group.now or 0 for group in known)
     is_short = needed(present) > advice.instances
     short: list[HourNeed] = []
     for hour in hours_together(known, now_ms):
@@ -79,8 +79,8 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return None
     if is_short and not is_near:
         short = []
-    tasks = max([present if is_short else 0, *(one.most_tasks for one in short)])
-    peak = max(short, key=lambda one: one.most_tasks, default=None)
+    tasks = max([present if is_short else 0, *(hour.most_tasks for hour in short)])
+    peak = max(short, key=lambda hour: hour.most_tasks, default=None)
     begins_now = is_short or short[0].hour_ms <= now_ms
     driver, then = _driver(known, peak)
     return Resize(

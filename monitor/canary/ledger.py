@@ -194,13 +194,13 @@ class CanaryLedger:
     def _forget(self, floor: int) -> None:
         self._floor = floor
         for indices in (self._lost, self._uncertain):
-            for index in [one for one in indices if one < floor]:
+            for index in [index for index in indices if index < floor]:
                 del indices[index]
 
     def figures(self, now: float) -> CanaryFigures:
         """Return the figures at this time."""
         self.advance(now)
-        judged = [one for one in self._waiting.values() if one.is_judged]
+        judged = [record for record in self._waiting.values() if record.is_judged]
         oldest = now - judged[0].sent_at if judged else None
         delays, waits = self._delays.values(now), [] if oldest is None else [oldest]
         known = [] if self._slowest is None else [self._slowest]

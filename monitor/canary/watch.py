@@ -128,7 +128,7 @@ class CanaryWatch:
             for name, (path, probe) in self._probes.items()
         }
         self.states = failed | running
-        self._show({name: one.figures for name, one in self.states.items()})
+        self._show({name: state.figures for name, state in self.states.items()})
 
     def _end(self, name: DatastreamName) -> None:
         self._probes.pop(name)[1].stop()

@@ -253,12 +253,12 @@ def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | No
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
-        one.hold
-        for one in lanes
-        if one.hold is not None
+        other.hold
+        for other in lanes
+        if other.hold is not None
         and (
-            (one.hold.owner is QuotaOwner.TASK and one.task == lane.task)
-            or (one.hold.owner in _OUR_OWN and one.worker == lane.worker)
+            (other.hold.owner is QuotaOwner.TASK and other.task == lane.task)
+            or (other.hold.owner in _OUR_OWN and other.worker == lane.worker)
         )
     ]
     return max(shared, key=lambda cause: cause.share, default=None)
@@ -272,8 +272,10 @@ def _waits_in_front(lane: LaneEvidence) -> bool:
 
 def _quota(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvidence]) -> Cause | None:
     if hold is None or hold.owner is QuotaOwner.TASK:
-        held = {one.task for one in lanes if one.hold is not None and one.hold.owner is QuotaOwner.TASK}
-        tasks = {one.task for one in lanes}
+        held = {
+            other.task for other in lanes if other.hold is not None and other.hold.owner is QuotaOwner.TASK
+        }
+        tasks = {other.task for other in lanes}
         are_all = hold is not None and len(tasks) > 1 and held == tasks
         is_hot = are_all and hottest(lanes_of_task(lane.task, lanes)) is not None
         return Cause.OUR_QUOTA if are_all and not is_hot else None

@@ -66,8 +66,8 @@ class IncidentBook:
         """Continue the latest open incident of each datastream, as stored by a previous monitor.
 
         If this monitor has opened one since its start, it is merged into the former."""
-        known = sorted(records, key=lambda one: one.opened_ms)
-        stored = {DatastreamName(one.datastream): one for one in known if one.is_open}
+        known = sorted(records, key=lambda record: record.opened_ms)
+        stored = {DatastreamName(record.datastream): record for record in known if record.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
         for record in known:
             self._continue(DatastreamName(record.datastream), record)
@@ -97,7 +97,7 @@ class IncidentBook:
         """Update the incidents after a turn and return the changed records."""
         self._outages.note(movements, now_ms)
         since_ms = now_ms - _REMEMBERED_MS
-        self._bad = {k: one for k, one in self._bad.items() if k in self._open or one.since_ms > since_ms}
+        self._bad = {k: bad for k, bad in self._bad.items() if k in self._open or bad.since_ms > since_ms}
         changed = []
         for name in dict.fromkeys([*self._open, *findings, *matters]):
             found = _DatastreamProblems.of(name, matters, movements, self._outages.of(name))
@@ -189,7 +189,7 @@ class _DatastreamProblems(NamedTuple):
             return cls(matters.get(name, ()), True, outage)
         states = moving.movement.states
         waits = any(not state.is_idle for state in states) if states else None
-        stands_still = any(not one.is_idle and one.state not in _COPIED for one in states)
+        stands_still = any(not count.is_idle and count.state not in _COPIED for count in states)
         return cls(matters.get(name, ()), waits, outage, stands_still)
 
 
@@ -353,7 +353,7 @@ def _with_cause(
 def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
     """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
     one."""
-    others = {one: seconds for one, seconds in causes.items() if one not in (name, exact)}
+    others = {cause: seconds for cause, seconds in causes.items() if cause not in (name, exact)}
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 
 
@@ -363,7 +363,7 @@ _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause
 _AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
 """Causes that a diagnosis may name by mistake while a backlog is copied."""
 _UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
-_REPLACEABLE: Final = _UNNAMED | {one.value for one in CATCH_UPS}
+_REPLACEABLE: Final = _UNNAMED | {cause.value for cause in CATCH_UPS}
 _CLEARLY_MORE: Final = 1.25
 _CLEARLY_SECONDS: Final = 20.0
 
@@ -435,8 +435,8 @@ def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord
     return record.noted(now_ms, Phase.RECOVERED, text)
 
 
-def _worse(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+def _worse(first: float | None, second: float | None) -> float | None:
+    return max((value for value in (first, second) if value is not None), default=None)
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:

@@ -72,7 +72,7 @@ class DeliveryCounts:
         None if no incident is due, or if measurements cannot be read now. Blocks while it queries Pinot."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            settled = [one for one in self._waiting.values() if _is_settled(one[0], now_ms)]
+            settled = [entry for entry in self._waiting.values() if _is_settled(entry[0], now_ms)]
         if not settled:
             return None
         record, subject = settled[0]

@@ -46,7 +46,9 @@ class RecentOutages:
 
     def note(self, movements: FleetMovement, now_ms: int) -> None:
         """Record the states of partitions after a turn. Idle datastreams have no outage."""
-        self._of = {name: one for name, one in self._of.items() if now_ms - one.seen_ms <= EXPLAINS_MS}
+        self._of = {
+            name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
+        }
         for name, moving in movements.datastreams.items():
             for count in moving.movement.states:
                 cause = _CAUSES.get(count.state)
@@ -65,5 +67,5 @@ def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:
         return known._replace(since_ms=min(known.since_ms, since_ms), seen_ms=now_ms)
-    recent = tuple(one for one in known.intervals if now_ms - one[1] <= EXPLAINS_MS)
+    recent = tuple(interval for interval in known.intervals if now_ms - interval[1] <= EXPLAINS_MS)
     return Outage(cause, since_ms, now_ms, recent[-_MOST_EARLIER:])

@@ -123,9 +123,12 @@ def executors_of(session: SparkSession) -> list[Executor]:
 def _executors(summaries: Any) -> Iterator[Executor]:
     found = summaries.iterator()
     while found.hasNext():
-        one = found.next()
-        if one.id() != _DRIVER:
-            reason = one.removeReason()
+        executor = found.next()
+        if executor.id() != _DRIVER:
+            reason = executor.removeReason()
             yield Executor(
-                one.id(), one.hostPort(), bool(one.isActive()), reason.get() if reason.isDefined() else ""
+                executor.id(),
+                executor.hostPort(),
+                bool(executor.isActive()),
+                reason.get() if reason.isDefined() else "",
             )

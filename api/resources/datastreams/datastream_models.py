@@ -253,7 +253,7 @@ class ChoicesBody(OptionFields):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
             raise PydanticCustomError("start", "start has only `at` and `positions`, each once")
-        rest = {key: one for key, one in value.items() if key != "start"}
+        rest = {key: field for key, field in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}
 
@@ -424,7 +424,7 @@ class DatastreamAnswer(OptionFields):
                 if objective
                 else None
             ),
-            objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
+            objectives=[ServiceObjectiveBody(**objective) for objective in typed["objectives"]],
             monitor=typed["monitor"],
             canary=typed["canary"],
             audit=typed["audit"],
@@ -433,7 +433,7 @@ class DatastreamAnswer(OptionFields):
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
-            pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
+            pauses={topic: PauseAnswer.from_pause(pause) for topic, pause in datastream.pauses.items()},
             halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
             planning=PlanningAnswer.of(planning) if planning is not None else None,
         )

@@ -230,7 +230,7 @@ class LoadCounts:
         """Count the loads of some partitions."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
-            len(found), sum(map(loads.is_held, found)), float(sum(one.bytes_per_second for one in found))
+            len(found), sum(map(loads.is_held, found)), float(sum(load.bytes_per_second for load in found))
         )
 
 

@@ -129,7 +129,7 @@ def read_frames(path: Path) -> Frames:
         at += _FRAME_HEAD_SIZE + len(payload)
     if at < len(data) and _has_intact_frame(data, at, len(payloads)):
         raise DamagedStore(
-            f"{path} is damaged at byte {at}, before records that are intact",
+            f"{path} is damaged at byte {at}; the records after that are intact",
             advice="restore the file from a backup, or move it away and import the latest"
             " headrace state export; do not edit it",
         )

@@ -159,7 +159,11 @@ class CommandWriter:
 
     def _parts_of(self, group: Sequence[_QueuedCommand]) -> list[bytes]:
         largest = self._largest - _RECORD_OVERHEAD
-        return [part for one in group for part in split_command(self._name, one.number, one.encoded, largest)]
+        return [
+            part
+            for queued in group
+            for part in split_command(self._name, queued.number, queued.encoded, largest)
+        ]
 
     async def _write(self, values: Sequence[bytes]) -> None:
         try:
@@ -201,8 +205,8 @@ class CommandWriter:
         )
 
     def _fail(self, group: Sequence[_QueuedCommand], error: HeadraceError) -> None:
-        for one in group:
-            promise = self._queue.results.pop(one.number, None)
+        for queued in group:
+            promise = self._queue.results.pop(queued.number, None)
             if promise is not None:
                 promise.fail(
                     Unreachable(

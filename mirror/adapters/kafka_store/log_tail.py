@@ -86,7 +86,9 @@ class LogTail:
                 following = header.last_offset + 1
                 epoch = max(epoch, header.leader_epoch)
                 if not header.attributes & CONTROL:
-                    records += [LogRecord(one.offset, one.value) for one in read_batch(batch, header)]
+                    records += [
+                        LogRecord(record.offset, record.value) for record in read_batch(batch, header)
+                    ]
             position = max(position, following)
         self._position, self._epoch = position, epoch
         return ReadRecords(tuple(records), len(part.records))

@@ -78,8 +78,8 @@ class SnapshotTopic:
         shelf = await self._shelf()
         before, keys = shelf.superseded(self._topics.log_id)
         start, end = await log_range(self._cluster, self._topics.log)
-        intact = [one.next_offset for one in shelf.usable(self._topics.log_id, start, end)]
-        if before > start and sum(one >= before for one in intact) >= KEPT:
+        intact = [state.next_offset for state in shelf.usable(self._topics.log_id, start, end)]
+        if before > start and sum(offset >= before for offset in intact) >= KEPT:
             await self._trim(before)
         for some in batches_of(keys, self._topics.largest_bytes // 4):
             await self._put([(key, None) for key in some])

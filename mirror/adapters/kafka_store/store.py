@@ -379,7 +379,7 @@ class KafkaStore:
         """End the sessions that were silent for their timeout, while our own is certain to be alive."""
         if self.state is not SessionState.CONNECTED:
             return
-        self._ending = {name: one for name, one in self._ending.items() if not one.is_done}
+        self._ending = {name: promise for name, promise in self._ending.items() if not promise.is_done}
         for command in self._observer.silent(now):
             if command.session not in self._ending:
                 _log.warning("ending the silent session %s of another instance", command.session)

@@ -90,7 +90,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
         if found.error:
             right = f"DescribeConfigs on topic {name}"
             raise cluster.error(found.error, f"describing topic {name}", right, found.message)
-        values = {key: one.value for key, one in found.settings.items()}
+        values = {key: setting.value for key, setting in found.settings.items()}
         wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
         largest.append(int(values["max.message.bytes"]))
     if wrong:

@@ -26,9 +26,9 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
     if bounds := impossible_limits(member.limits for member in (datastream, *members)):
         least, most = bounds
         raise InvalidRequest(
-            f"datastreams of group {datastream.group} share tasks, but require at least {least}"
-            f" and at most {most}",
-            advice="the strictest limits of the group apply; make the limits consistent",
+            f"datastreams of group {datastream.group} share tasks, but together require at least {least}"
+            f" and at most {most} tasks",
+            advice="the strictest limits of all of them apply; change min_tasks or max_tasks",
         )
 
 

@@ -94,7 +94,10 @@ def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepRea
         found[KeepReason.INFLOW] = None
     if evidence.look.readers or (seen is not None and seen.read_ms > retirement.started_ms):
         found[KeepReason.READERS] = None
-    if any(one.datastream not in retirement.selected or not one.is_halted for one in evidence.selectors):
+    if any(
+        selector.datastream not in retirement.selected or not selector.is_halted
+        for selector in evidence.selectors
+    ):
         found[KeepReason.SELECTED] = None
     return tuple(found)
 
@@ -103,6 +106,6 @@ def require_unused(evidence: TopicEvidence) -> None:
     """Raise IllegalTransition with the reasons unless the topic is unused."""
     if evidence.reasons:
         raise IllegalTransition(
-            f"topic {evidence.topic} of {evidence.cluster} is not unused: {', '.join(evidence.reasons)}",
+            f"topic {evidence.topic} of {evidence.cluster} is in use: {', '.join(evidence.reasons)}",
             advice="headrace topics unused --all shows the evidence",
         )

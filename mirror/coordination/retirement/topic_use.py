@@ -181,7 +181,7 @@ def _reasons(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> Sequen
     found = {
         KeepReason.INTERNAL: look.internal or rules.is_internal(topic),
         KeepReason.ALLOW_LIST: any(fnmatchcase(topic, pattern) for pattern in rules.keep),
-        KeepReason.SELECTED: not all(one.is_only for one in evidence.selectors),
+        KeepReason.SELECTED: not all(selector.is_only for selector in evidence.selectors),
         KeepReason.YOUNG: first_ms > least_ms,
         KeepReason.NOT_WATCHED: watched_ms > least_ms or is_interrupted,
         KeepReason.INFLOW: quiet_ms > least_ms or is_changed,
@@ -205,14 +205,18 @@ def selectors_of(
     unknown. An expression matches nothing else only if it is the name of the topic.
     """
     found = []
-    for one in datastreams:
-        sources = {topic} if one.source in aliases else set[str]()
-        if one.destination in aliases and (origin := one.naming.source(topic)) is not None:
+    for datastream in datastreams:
+        sources = {topic} if datastream.source in aliases else set[str]()
+        if datastream.destination in aliases and (origin := datastream.naming.source(topic)) is not None:
             sources.add(origin)
-        for name in sorted(filter(one.selection.matches, sources)):
-            present = topics_of.get(one.source)
-            is_only = present is not None and _takes_only(one, name, present)
-            found.append(TopicSelector(one.name, one.metadata.get(OWNER, ""), is_only, one.status.is_halted))
+        for name in sorted(filter(datastream.selection.matches, sources)):
+            present = topics_of.get(datastream.source)
+            is_only = present is not None and _takes_only(datastream, name, present)
+            found.append(
+                TopicSelector(
+                    datastream.name, datastream.metadata.get(OWNER, ""), is_only, datastream.status.is_halted
+                )
+            )
     return tuple(found)
 
 

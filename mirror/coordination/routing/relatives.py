@@ -51,7 +51,7 @@ def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
             return None
         before.add(prefix)
     prefixes = tuple(sorted(before - {""}))
-    is_certain = not any(longer.startswith(one) for one, longer in pairwise(prefixes))
+    is_certain = not any(longer.startswith(shorter) for shorter, longer in pairwise(prefixes))
     return prefixes if is_certain else None
 
 
@@ -59,7 +59,7 @@ def _stripped(name: str, prefixes: tuple[str, ...]) -> list[str]:
     """Return the possible source names of a copy with this name, longest first."""
     found = []
     while name.startswith(prefixes):
-        prefix = next(one for one in prefixes if name.startswith(one))
+        prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         if len(name) == len(prefix):
             break
         name = name[len(prefix) :]

@@ -50,7 +50,7 @@ class SessionContact:
         sent = self._sent.get(number)
         if sent is not None:
             self.answered_at, self.answer_seconds = sent, now - sent
-        self._sent = {one: at for one, at in self._sent.items() if one > number}
+        self._sent = {sent_number: at for sent_number, at in self._sent.items() if sent_number > number}
 
     def waited_seconds(self, now: float) -> float:
         """Return the age of the oldest heartbeat that was not read back yet, 0 if there is none."""

@@ -90,7 +90,7 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
     following = _following(known, part, offset)
     if following is not None and following is known:
         return unfinished, None
-    others = {writer: one for writer, one in unfinished.items() if writer != part.writer}
+    others = {writer: command for writer, command in unfinished.items() if writer != part.writer}
     if following is None:
         return others, None
     if len(following.payloads) < following.count:

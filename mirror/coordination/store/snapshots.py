@@ -80,9 +80,16 @@ class SnapshotStream:
 
 
 def _encoded(log: LogState) -> Iterator[bytes]:
-    for writer, one in sorted(log.unfinished.items()):
-        head = [writer.hex(), one.number, one.count, one.checksum, one.offset, len(one.payloads)]
-        yield join_records([json.dumps(head).encode(), *one.payloads])
+    for writer, command in sorted(log.unfinished.items()):
+        head = [
+            writer.hex(),
+            command.number,
+            command.count,
+            command.checksum,
+            command.offset,
+            len(command.payloads),
+        ]
+        yield join_records([json.dumps(head).encode(), *command.payloads])
     yield join_records([b"", json.dumps(log.foreign).encode()])
     for record in encode_state(log.state):
         yield join_records([record])
@@ -140,11 +147,11 @@ class SnapshotShelf:
     def _complete(self, log: str) -> list[tuple[str, SnapshotEnd]]:
         """Return the complete snapshots of a log in descending order of offset."""
         complete = [
-            (name, one.end)
-            for name, one in self._found.items()
-            if one.end and one.end.log == log and one.is_complete
+            (name, collected.end)
+            for name, collected in self._found.items()
+            if collected.end and collected.end.log == log and collected.is_complete
         ]
-        return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
+        return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
         """Yield the states of the intact snapshots from which the log [start, end) can be read on, latest
@@ -166,11 +173,11 @@ class SnapshotShelf:
         if len(ends) < KEPT:
             return 0, []
         kept, keys, is_older = {name for name, _ in ends}, list[bytes](), True
-        for name, one in self._found.items():  # in the order in which they were begun
+        for name, collected in self._found.items():  # in the order in which they were begun
             if name in kept:
                 is_older = False
-            elif is_older or one.end is not None:
-                keys += sorted(one.keys)
+            elif is_older or collected.end is not None:
+                keys += sorted(collected.keys)
         return ends[-1][1].next_offset, keys
 
 

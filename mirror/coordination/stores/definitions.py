@@ -65,14 +65,14 @@ class Definitions:
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
         """Effective definitions by name. For a damaged definition this is its last readable version."""
-        known = [one.datastream for one in self.readable]
-        last = [one.last for one in self.damaged if one.last is not None]
-        return tuple(sorted([*known, *last], key=lambda one: one.name) if last else known)
+        known = [stored.datastream for stored in self.readable]
+        last = [damaged.last for damaged in self.damaged if damaged.last is not None]
+        return tuple(sorted([*known, *last], key=lambda datastream: datastream.name) if last else known)
 
     @property
     def is_whole(self) -> bool:
         """True if every datastream that may have tasks is in `datastreams`."""
-        return all(one.last is not None for one in self.damaged)
+        return all(damaged.last is not None for damaged in self.damaged)
 
 
 class DefinitionStore:
@@ -347,8 +347,10 @@ class _Changed:
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
     """Split definitions, which are sorted by name."""
-    readable = tuple([one for one in found if isinstance(one, StoredDatastream)])
-    return Definitions(readable, tuple([one for one in found if isinstance(one, DamagedDefinition)]))
+    readable = tuple([definition for definition in found if isinstance(definition, StoredDatastream)])
+    return Definitions(
+        readable, tuple([definition for definition in found if isinstance(definition, DamagedDefinition)])
+    )
 
 
 def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | DamagedDefinition:

@@ -140,9 +140,9 @@ class Membership:
             with contextlib.suppress(NotFound):  # it left since its node was listed
                 found.append(self._instance(node))
         return tuple(
-            replace(one, is_leaving=True) if _node(one.sequence) in leaving else one
-            for one in found
-            if one is not None
+            replace(instance, is_leaving=True) if _node(instance.sequence) in leaving else instance
+            for instance in found
+            if instance is not None
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
@@ -150,8 +150,8 @@ class Membership:
         only when the node before it is deleted."""
         while True:
             try:
-                here = [one for one in map(self._instance, self._present()) if one is not None]
-                before = [one for one in here if one.sequence < sequence]
+                here = [instance for instance in map(self._instance, self._present()) if instance is not None]
+                before = [instance for instance in here if instance.sequence < sequence]
                 if before and watch is not None:
                     self._nodes.read(f"{znodes.LIVE}/{_node(before[-1].sequence)}", watch)
             except NotFound:
@@ -203,12 +203,14 @@ class Membership:
 
     def _unreadable(self, node: str) -> LiveInstance | None:
         """Return a placeholder for an unreadable instance that has announced a holding; else None."""
-        one = LiveInstance(InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True)
+        unreadable = LiveInstance(
+            InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
+        )
         try:
-            self._nodes.read(_holding_path(one))
+            self._nodes.read(_holding_path(unreadable))
         except NotFound:
             return None
-        return one
+        return unreadable
 
 
 def _node(sequence: int) -> str:

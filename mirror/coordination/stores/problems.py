@@ -52,7 +52,9 @@ class ProblemStore:
 
     def all(self) -> Mapping[DatastreamName, Problem]:
         """Return all problems by datastream. The latest changes of other instances may be missing."""
-        return {DatastreamName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
+        return {
+            DatastreamName(znodes.name_of(node)): problem for node, problem in self._folder.newest().items()
+        }
 
     def get(self, name: DatastreamName) -> Problem | None:
         """Return the problem of a datastream; None if there is none."""

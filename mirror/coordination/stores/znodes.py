@@ -283,7 +283,7 @@ class ChildrenCache(Generic[_T]):
             read = {paths[path]: self._meaning(path, node.data) for path, node in present.items()}
             self._known = {**self._known, **read}
             self._known = {name: self._known[name] for name in names if name in self._known}
-            return {name: one for name, one in self._known.items() if one is not None}
+            return {name: value for name, value in self._known.items() if value is not None}
 
     def changed(self, path: str) -> None:
         """Mark a node as changed by the caller: the next call reads it."""

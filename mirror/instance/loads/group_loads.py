@@ -171,7 +171,7 @@ class LoadGathering:
             expectation = self._memory.expected.of(source)
             if expectation is None:
                 continue
-            planned = frozenset[TopicPartition]().union(*(partitions_of(world, one) for one in groups))
+            planned = frozenset[TopicPartition]().union(*(partitions_of(world, group) for group in groups))
             done: dict[int, tuple[LoadReport, tuple[Loads, ...]]] = {}
             for group in groups:
                 report = reports[group]

@@ -147,20 +147,20 @@ class LoadMemory:
 
 
 def _heavier(
-    one: Observation, other: Observation, groups: Sequence[Collection[TopicPartition]]
+    first: Observation, second: Observation, groups: Sequence[Collection[TopicPartition]]
 ) -> Observation:
     """Return the heavier of two observations.
 
     If groups differ, the result has the loads of each group from the observation that is heavier for this
     group, and all other loads from the observation with the heavier total.
     """
-    whole = one if one.loads.total >= other.loads.total else other
-    lighter = (other if whole is one else one).loads
+    whole = first if first.loads.total >= second.loads.total else second
+    lighter = (second if whole is first else first).loads
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]
     if not others:
         return whole
     theirs = frozenset[TopicPartition]().union(*others)
     loads = {partition: load for partition, load in whole.loads.items() if partition not in theirs}
     loads |= {their: lighter[their] for their in theirs if their in lighter}
-    newer = max(one, other, key=lambda each: each.at_seconds)
+    newer = max(first, second, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))

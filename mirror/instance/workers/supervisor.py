@@ -300,7 +300,7 @@ class Supervisor:
                 worker.slot.failures = 0
                 self._add(sums)
                 known = self._throttled
-                more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
+                more = {delay.cluster: known.get(delay.cluster, 0.0) + delay.seconds for delay in throttled}
                 self._throttled = {**known, **more}
                 self._note_clocks(clocks)
                 share = self._shares[worker.number]

@@ -39,7 +39,7 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
         with contextlib.suppress(CorruptData):
             found = read_any_group(key, value)
             if found is not None and found.group == job.group and found.positions:
-                here |= {place: one.source for place, one in found.positions.items()}
+                here |= {place: position.source for place, position in found.positions.items()}
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
         raise NotFound(

@@ -64,7 +64,7 @@ class FollowedGroup:
         """Return the reasons for positions that do not follow."""
         if self.reason is not None:
             return (self.reason,)
-        return {one.reason: None for one in self.positions.values() if not one.follows}
+        return {position.reason: None for position in self.positions.values() if not position.follows}
 
     def is_same(self, other: FollowedGroup) -> bool:
         """Return whether both are equal except for the time."""
@@ -111,15 +111,15 @@ def _encoded(name: str) -> str:
 def write_group(found: FollowedGroup) -> bytes:
     """Return the value of a group's record."""
     topics: dict[str, dict[str, list[Any]]] = {}
-    for place, one in sorted(found.positions.items()):
+    for place, position in sorted(found.positions.items()):
         partitions = topics.setdefault(place.topic, {})
         partitions[str(place.partition)] = [
-            one.source,
-            one.target,
-            one.copy.topic,
-            one.reason.value,
-            int(one.is_exact),
-            *(one.synced or ()),
+            position.source,
+            position.target,
+            position.copy.topic,
+            position.reason.value,
+            int(position.is_exact),
+            *(position.synced or ()),
         ]
     document = {
         "format": FORMAT,

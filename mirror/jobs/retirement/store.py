@@ -51,8 +51,8 @@ class TopicUseStore:
         """Store the observed state of all topics of a cluster, and return the observations. Observations of
         deleted topics are dropped. Raises VersionConflict, Unreachable."""
         by_bucket: dict[int, dict[str, TopicLook]] = {number: {} for number in range(_BUCKETS)}
-        for topic, one in look.topics.items():
-            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = one
+        for topic, topic_look in look.topics.items():
+            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = topic_look
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = {f"{parent}/{number}": looks for number, looks in by_bucket.items()}
         present = self._nodes.read_present(list(paths))
@@ -69,7 +69,9 @@ class TopicUseStore:
             node = self._nodes.read_present([path]).get(path)
             before = {} if node is None else _sightings(path, node.data)
             found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
-            data, *further = znodes.encode_chunks({topic: list(one) for topic, one in found.items()})
+            data, *further = znodes.encode_chunks(
+                {topic: list(sighting) for topic, sighting in found.items()}
+            )
             if further:
                 raise InvalidRequest(
                     f"cannot store the observations of topics: they do not fit into node {path}",
@@ -111,7 +113,7 @@ class RetirementStore:
         """Return all retirements, sorted. Raises Unreachable, DamagedState."""
         paths = [f"{znodes.RETIREMENTS}/{name}" for name in self._nodes.children(znodes.RETIREMENTS)]
         found = [_retirement(path, node.data) for path, node in self._nodes.read_present(paths).items()]
-        return sorted(found, key=lambda one: (one.cluster, one.topic))
+        return sorted(found, key=lambda retirement: (retirement.cluster, retirement.topic))
 
     def get(self, cluster: ClusterRef, topic: str) -> StoredRetirement | None:
         """Return the retirement of a topic. Raises Unreachable, DamagedState."""

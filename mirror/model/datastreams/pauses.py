@@ -42,9 +42,9 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
     return numbers is None or (before.numbers is not None and before.numbers <= numbers)
 
 
-def later_end(one: int | None, other: int | None) -> int | None:
+def later_end(first: int | None, second: int | None) -> int | None:
     """Return the later expiry of two pauses; None means never."""
-    return None if one is None or other is None else max(one, other)
+    return None if first is None or second is None else max(first, second)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:

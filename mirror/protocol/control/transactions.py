@@ -140,9 +140,9 @@ def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
         return DescribeTransactionsRequest(transactional_ids=[transactional_id], version=version)
 
     def read(response: Any) -> TransactionDescription:
-        (one,) = response.transaction_states
+        (state,) = response.transaction_states
         return TransactionDescription(
-            one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
+            state.error_code, state.transaction_state, state.producer_id, state.producer_epoch
         )
 
     return Call(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), build, read)

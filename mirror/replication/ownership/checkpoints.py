@@ -261,13 +261,13 @@ class Checkpoints:
             source: self._context.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
         }
         self._showing.update(shown)
-        for one in shown.values():
-            await one
+        for commit in shown.values():
+            await commit
 
     async def commit_last_groups(self) -> None:
         """Commit the final positions; a commit in progress may contain older positions."""
-        for one in self._showing.values():
-            await one
+        for commit in self._showing.values():
+            await commit
         await self.commit_groups()
 
     async def _show(self, source: ClusterRef, moved: dict[Lane, int]) -> None:

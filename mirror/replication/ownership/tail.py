@@ -157,11 +157,11 @@ class _Expected:
     def take(self, index: int) -> list[SkippedOffsets]:
         """Take a candidate and return the skipped offsets before it."""
         passed: list[SkippedOffsets] = []
-        for one in self._ahead[:index]:
-            offset_class, piece = self._class_of_refused, one.piece
+        for refused in self._ahead[:index]:
+            offset_class, piece = self._class_of_refused, refused.piece
             assert offset_class is not None, "such a lane has one candidate"
             assert isinstance(piece, _ClosedBatch), "only the last candidate is a record"
-            passed += one.passed
+            passed += refused.passed
             passed.append(SkippedOffsets(offset_class, piece.offset, piece.offset + piece.records))
         passed += self._ahead[index].passed
         del self._ahead[: index + 1]

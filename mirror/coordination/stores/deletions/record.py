@@ -65,8 +65,9 @@ class Deletions:
         known = {path: _read(path, node) for path, node in present.items()}
         return frozenset(
             name
-            for name, one in wanted.items()
-            if (moment := known.get(paths[name], {}).get(name)) is not None and moment >= created_ms_of(one)
+            for name, definition in wanted.items()
+            if (moment := known.get(paths[name], {}).get(name)) is not None
+            and moment >= created_ms_of(definition)
         )
 
 
