@@ -333,7 +333,8 @@ class Connection:
     def _expect(self) -> None:
         """Set the socket's low-water mark to the rest of the response, to avoid needless wake-ups.
 
-        The kernel also wakes the loop when its buffer is full. Every wake-up costs a round of the loop.
+        The kernel also wakes the loop when the receive buffer is full. Every wake-up costs a round of the
+        loop.
         """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:

@@ -28,7 +28,7 @@ PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Time for which a broker still counts as silent after a connection without responses was closed. A new
-connection shows only after `PATIENCE_SECONDS` that the silence continues."""
+connection proves only after `PATIENCE_SECONDS` that the cluster still does not respond."""
 SLOWEST_LINK: Final = 256 * 1024
 """Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
 
@@ -185,7 +185,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all other brokers, to which connections will not be attempted."""
+        """Drop the state of all other brokers, because the client no longer connects to them."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]

@@ -152,7 +152,7 @@ class Control:
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream and return the stored definition; a repeated call returns the same.
+        """Create a datastream and return the stored definition; a repeated call returns the same definition.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
@@ -317,7 +317,7 @@ class Control:
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark a definition for deletion, and return it as stored. A damaged definition is deleted at once.
+        """Mark a definition for deletion; return it as stored. A damaged definition is deleted immediately.
 
         Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden."""
         found = self.look(command.name)
@@ -352,7 +352,7 @@ class Control:
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Queue a move for the leader and return the request. It ends with a plan.
+        """Queue a move for the leader and return the request. The operation ends when a plan is published.
 
         Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
         request = self.move_request_of(command)
@@ -425,7 +425,7 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Queue a rebalance for the leader and return the request. It ends with a plan.
+        """Queue a rebalance for the leader; return the request. The operation ends when a plan is published.
 
         Raises NotFound, IllegalTransition, Forbidden."""
         request = self.request_of(command)

@@ -44,7 +44,7 @@ class IncompleteTopic(NamedTuple):
 
 _NAMES_SHOWN: Final = 5
 _AFTER_ALL: Final = "\U0010ffff"
-"""Sorts after every other character."""
+"""Character that sorts after every other character."""
 
 
 @dataclass
@@ -119,8 +119,8 @@ class TopicMatching:
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a remark about each part of a datastream's expressions that has no effect at the source
-        cluster. Raises KeyError if that cluster is missing."""
+        """Return a remark about each part of a datastream's topic expressions that has no effect at the
+        source cluster. Raises KeyError if that cluster is missing."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:

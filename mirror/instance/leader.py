@@ -73,7 +73,8 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. They affect all datastreams, so the tick ends; the next one retries."""
+"""Failures of the coordination store. They affect all datastreams: the tick ends, and the next tick
+retries."""
 
 
 class Leader:
@@ -233,7 +234,7 @@ class Leader:
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Stop leading: discard the state that only a leader reports."""
+        """Discard the state that only a leader reports, because this instance no longer leads."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -317,7 +318,7 @@ class Leader:
                     self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of a stored proposal; the next tick follows at once."""
+        """Apply one step of a stored proposal; the next tick follows immediately."""
         failure = application.failure
         try:
             if application.decision is not None:

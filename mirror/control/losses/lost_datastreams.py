@@ -47,7 +47,8 @@ class LostDatastreams:
         return tuple(stored for stored in self.store.all() if stored.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return a lost datastream. Raises NotFound; AlreadyExists if its name has been used again."""
+        """Return a lost datastream. Raises NotFound, and AlreadyExists if another datastream now has the
+        name."""
         with suppress(NotFound):
             self.control.look(name)
             raise AlreadyExists(

@@ -1,8 +1,8 @@
 """Topics that a datastream must not copy: records would return, or another datastream writes the copy. Pure.
 
-A place is a topic on one cluster. Each datastream leads from every selected place to the place given by its
-destination name. Chains of places are followed backwards by name, so the result depends only on definitions
-and not on existing topics. Three rules apply:
+A place is a topic on one cluster. Each datastream copies from every selected place to the place given by its
+destination name. The check follows chains of places backwards by name, so the result depends only on
+definitions and not on existing topics. Three rules apply:
 
 1. Records are never copied back to a cluster that they may have come from. This prevents loops, and names
    that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
@@ -159,7 +159,7 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins, extended by a route that keeps the name."""
+    """Return the origins, extended by those that a route adds which keeps the topic name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True

@@ -48,7 +48,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """Return the error for a caller that requires the definition itself."""
+        """Return the error for a caller that cannot continue without the readable definition."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its node",
@@ -57,14 +57,14 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Stored definitions, readable and damaged ones, each sorted by name."""
+    """Stored definitions: the readable ones and the damaged ones, each sorted by name."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Effective definitions by name. For a damaged definition this is its last readable version."""
+        """Effective definitions by name. A damaged definition is represented by its last readable version."""
         known = [stored.datastream for stored in self.readable]
         last = [damaged.last for damaged in self.damaged if damaged.last is not None]
         return tuple(sorted([*known, *last], key=lambda datastream: datastream.name) if last else known)
@@ -112,7 +112,7 @@ class DefinitionStore:
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Return those of these definitions that exist, readable or damaged, in one batch. `watch_of`:
+        """Read the given definitions in one batch; return those that exist, readable or damaged. `watch_of`:
         returns the watch for a definition, by name."""
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
@@ -191,7 +191,7 @@ class DefinitionStore:
         self, changes: Sequence[tuple[StoredDatastream, Datastream]]
     ) -> tuple[StoredDatastream, ...]:
         """Replace several definitions atomically; return the new definitions in order. Raises errors as
-        `replace` does, and InvalidRequest if they do not fit into one transaction."""
+        `replace` does, and InvalidRequest if the changes do not fit into one transaction."""
         writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(write.path.encode()) + len(write.data) for write in writes)
         if size > znodes.CHUNK_BYTES:
@@ -267,7 +267,8 @@ class DefinitionCache:
         self._listings = 0
 
     def all(self) -> Definitions:
-        """Return all definitions. Raises errors of the reads; the next call reads the missing ones."""
+        """Return all definitions. Raises errors of the reads; the next call reads the remaining
+        definitions."""
         with self._lock:
             return self._all()
 

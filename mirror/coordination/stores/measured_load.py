@@ -63,8 +63,8 @@ class MeasuredLoads:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance. Without any rate, only the summary is replaced, and the
-        rates published before remain the last known ones."""
+        """Replace the measurements of this instance. Without any rate, only the summary is replaced, so that
+        the rates published before remain the last known rates."""
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,

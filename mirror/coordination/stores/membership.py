@@ -32,8 +32,9 @@ _MOST_GROUPS: Final = 100_000
 class LiveInstance:
     """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
 
-    `incarnation` is unique to a process, even if the name and host are the same. With it a process recognizes
-    its own node if the response to the creation was lost. `is_leaving`: the instance must not get tasks.
+    `incarnation` is unique to a process, even if the name and host are the same. A process uses it to
+    recognize its own node if the response to the creation was lost. `is_leaving`: the instance must not get
+    tasks.
     """
 
     name: InstanceName
@@ -49,7 +50,7 @@ class LiveInstance:
 @dataclass(frozen=True, slots=True)
 class Holding:
     """Holding of an instance: latest epoch that it follows, lanes that it is still releasing, and groups
-    whose lanes it may run. It is published before the instance starts a lane.
+    whose lanes it may run. An instance publishes its holding before it starts a lane.
 
     `is_unreadable`: the holding cannot be parsed, so the instance may run any lane until its session ends or
     the deadline has passed.
@@ -165,8 +166,8 @@ class Membership:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the holding of an instance; None if it has not published any, and therefore runs no lanes
-        yet."""
+        """Return the holding of an instance; None if the instance has not published one, and therefore runs
+        no lanes yet."""
         path = _holding_path(instance)
         try:
             return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
@@ -188,8 +189,8 @@ class Membership:
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
-        """Return an instance; None if unreadable and without a holding. Raises NotFound if it left since its
-        node was listed."""
+        """Return an instance; None if unreadable and without a holding. Raises NotFound if the instance has
+        left since its node was listed."""
         if node in self._known:
             return self._known[node]
         path = f"{znodes.LIVE}/{node}"

@@ -115,8 +115,8 @@ class PlanStore:
         `last`: latest plan that the caller has read; without one (epoch 0) the plan is rebuilt from documents
         that agree. `obeyed`: epochs that live instances obey. The returned epoch is not below any epoch that
         an instance can have followed, because each publication since the last document raised both the
-        version of the marker and the epoch by one. If another leader has replaced the marker without naming
-        documents, the epoch in the marker counts. The next publication writes every document again. Raises
+        version of the marker and the epoch by one. If another leader has published a marker that names no
+        documents, the epoch in that marker is used. The next publication writes every document again. Raises
         NotFound if there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
@@ -407,8 +407,8 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """Return one task of a document. Its name must belong to its group, so that an error in one document does
-    not affect other groups. Raises InvalidRequest, ValueError."""
+    """Return one task of a document. The name of the task must belong to its group, so that an error in one
+    document does not affect other groups. Raises InvalidRequest, ValueError."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")

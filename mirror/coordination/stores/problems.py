@@ -51,7 +51,7 @@ class ProblemStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
-        """Return all problems by datastream. The latest changes of other instances may be missing."""
+        """Return all problems by datastream. The result may lack the latest changes of other instances."""
         return {
             DatastreamName(znodes.name_of(node)): problem for node, problem in self._folder.newest().items()
         }

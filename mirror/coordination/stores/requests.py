@@ -176,8 +176,8 @@ class RequestQueue:
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that was answered by a plan or has failed. `entries`: outcome, stored in the same
-        transaction. Returns False if another leader has removed it."""
+        """Remove a request that a plan has answered or that has failed. `entries`: outcome, stored in the
+        same transaction. Returns False if another leader has removed it."""
         path = _path(request)
         while True:
             try:

@@ -184,7 +184,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        If a source has not responded, the topics that are being copied count.
+        For a source that has not responded, the topics that are copied at present are used.
         """
         if self._topic_discovery.postponed is None:
             return {}

@@ -82,7 +82,8 @@ class LoadGathering:
                 self._refresh(source, world, sources, now)
 
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source. If that fails, the watch reports it, and known loads stay."""
+        """Read the loads of a source. If a request fails, the watch reports it, and the last known loads are
+        used."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))

@@ -1,9 +1,9 @@
 """Earlier loads of partitions that planning needs, in the memory of the leader.
 
-For each load source the latest observations are kept, to distinguish a spike from a lasting load. The
-heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that the
-loads of the day still count at night. The heaviest observation is determined per group, so that the peak of a
-small group at a different hour is also kept.
+For each load source, the latest observations are kept in memory, to distinguish a spike from a lasting load.
+The heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that
+the loads of the day still count at night. The heaviest observation is determined per group, so that the peak
+of a small group at a different hour is also kept.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the kept observations by another leader's."""
+        """Replace the observations in memory by those that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(

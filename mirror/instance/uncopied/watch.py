@@ -92,7 +92,7 @@ class UncopiedWatch:
     def lanes(self) -> tuple[UncopiedLane, ...]:
         """Uncopied partitions as of the last tick, while this instance leads.
 
-        Positions are omitted if the last tick was long ago, for example because ticks fail.
+        Positions are omitted if the last tick was long ago, for example because ticks are failing.
         """
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
