@@ -73,8 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. They affect all datastreams: the tick ends, and the next tick
-retries."""
+"""Failures of the coordination store. They affect all datastreams, so the tick ends; the next one retries."""
 
 
 class Leader:
@@ -234,7 +233,7 @@ class Leader:
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Discard the state that only a leader reports, because this instance no longer leads."""
+        """Discard the state that only a leader reports, after losing leadership."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()

@@ -43,9 +43,9 @@ class VerifyJob:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
     destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
     partitions; if given, other offsets and partitions are not compared. `resumes`: destination offsets up to
-    which an earlier comparison of a partition has read. `judges_tail`: without records in flight, compare
-    records of the destination after the copied ones too. `counts`: with windows and a state, compare offsets
-    with the offset map instead of reading records. `windows`: counts the records by window of
+    which an earlier comparison of a partition has read. `judges_tail`: if no records are in flight, also
+    compare the records of the destination that follow the copied records. `counts`: with windows and a state,
+    compare offsets with the offset map instead of reading records. `windows`: counts the records by window of
     event time. `pace`: see `LogRange`.
     """
 
@@ -172,7 +172,7 @@ class StoredCopy(NamedTuple):
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the present ends of the copies; partitions without one have no entry."""
+    """Return the present end offsets of the copies; partitions whose end is unknown have no entry."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)

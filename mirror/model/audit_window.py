@@ -11,10 +11,10 @@ class AuditWindow:
 
     The rows of a window are added up; of rows with the same `id` only the last counts, because an interrupted
     audit repeats its last part. `bucket_start_ms`, `bucket_end_ms`: the window. `tier`, `host`,
-    `application`: who counted, as in Kafka Audit; rows of Headrace have the tier `mirror`, the name of the
-    instance and `headrace`. `count`: records that arrived as they were; `explained`: absent or surplus ones
-    for a reason that is no fault. `audit`: `counts` or `full`. The offsets are those of the audited part;
-    `findings` is JSON: the first differences.
+    `application`: origin of the counts, as in Kafka Audit; rows of Headrace have the tier `mirror`, the name
+    of the instance and `headrace`. `count`: records that arrived unchanged; `explained`: records that are
+    absent or surplus for a reason that is no fault. `audit`: `counts` or `full`. The offsets are those of the
+    audited part; `findings` is JSON: the first differences.
     """
 
     time_ms: int

@@ -129,11 +129,8 @@ class EngineContext:
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
         """Return the clusters with a response that is overdue since before `before`, and since when."""
-        return {
-            name: cluster.silent_since
-            for name, cluster in self._clusters.items()
-            if cluster.silent_since < before
-        }
+        found = {name: cluster.silent_since for name, cluster in self._clusters.items()}
+        return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
         """Return the clusters back from an outage since the last call, with its start (monotonic seconds)."""

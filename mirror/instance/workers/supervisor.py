@@ -197,8 +197,7 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes; lanes without a worker need another call. `loss`: loss of the lanes' former
-        instance."""
+        """Start lanes; lanes without a worker need another call. `loss`: loss of their former instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -217,8 +216,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in several if it is too long. Pause a lane that cannot be
-        sent."""
+        """Send the lanes in one message, or several if it is too long. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -377,7 +375,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain their lanes until the deadline; kill those that still run. Safe to call twice."""
+        """Let workers drain until the deadline, then kill those that still run. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 

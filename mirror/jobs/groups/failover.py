@@ -18,8 +18,8 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translation of the last known positions. `as_of_ms`: time at which they were read from the source, of
-    the oldest ones, epoch milliseconds."""
+    """Translation of the last known positions. `as_of_ms`: time at which the oldest of these positions was
+    read from the source (epoch ms)."""
 
     moves: list[PositionMove]
     as_of_ms: int

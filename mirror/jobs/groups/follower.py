@@ -1,4 +1,5 @@
-"""One round of synchronisation: look at the groups of both clusters, translate, decide, commit, store.
+"""One round of synchronisation: read the groups of both clusters; translate, decide on, commit and store
+their positions.
 
 The round reads the positions at the source before the offset maps, so that the maps reach as many positions
 as possible. The position at the destination is read immediately before the commit, and the coordinator of the
@@ -75,7 +76,8 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a source topic, or its copy, is written by others than its producers and us."""
+        """Return whether a source topic, or its copy, has writers other than its producers and this
+        datastream."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -282,7 +284,8 @@ class GroupFollower:
         return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
 
     def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
-        """Remember a group that has followed exactly, or has no positions in topics of the datastream."""
+        """Remember a group whose positions were copied exactly, or that has no positions in topics of the
+        datastream."""
         self._settled.pop(look.name, None)
         is_settled = all(position.follows and position.is_exact for position in found.positions.values())
         if is_settled and found.reason is None:
@@ -369,7 +372,7 @@ class GroupFollower:
     async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
-        Does not retry: a later round decides by the positions of then.
+        Does not retry: the next round reads all positions again.
         """
         cluster = self._context.cluster(self._job.destination)
         call = commit_offsets(group, wanted)

@@ -2,7 +2,7 @@
 
 The key is `STATE/DATASTREAM.GROUP`, where STATE is the group of datastreams that shares progress, and both
 names are in base64, because a consumer group's name may contain any character. The value is JSON; readers
-ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time of the last look at all groups.
+ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time at which all groups were last read.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _position(number: int, row: list[Any]) -> FollowedPosition:
 
 
 def _reason(text: str) -> FollowReason:
-    """Return the reason; `FAILED` for one of a newer version."""
+    """Return the reason; `FAILED` for a reason that only a newer version knows."""
     try:
         return FollowReason(text)
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
-"""Metadata key of the mode. It lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the mode. The key lacks the prefix `headrace.`, so that older versions keep it."""
 
 
 class AuditMode(StrEnum):

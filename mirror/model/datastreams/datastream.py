@@ -314,6 +314,6 @@ class Datastream:
 
     @property
     def consumer_group(self) -> str:
-        """Consumer group at the source to which the datastream commits its positions. Its name follows
-        Brooklin's rule."""
+        """Consumer group at the source to which the datastream commits its positions. The name of the group
+        follows Brooklin's rule."""
         return self.metadata.get(GROUP_ID) or self.name

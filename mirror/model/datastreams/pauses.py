@@ -22,7 +22,7 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
     """Return the pauses after the partitions `more` have been paused. Partitions of the same topic that were
-    already paused get the new cause. They also get the later of the two expiry times, unless the request
+    already paused get the new cause. All of them get the later of the two expiry times, unless the request
     names all of them, so that no partition resumes earlier than requested."""
     pauses = dict(present)
     for topic, numbers in more.items():

@@ -79,12 +79,12 @@ class PositionWatch:
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of withheld positions since the last reported one. The last few are in the ring buffer
-        `_steps`."""
+        """Number of withheld positions since the last reported one. The last few withheld positions are in
+        the ring buffer `_steps`."""
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
-        """Log starts known to the instance, followed by unreported ones."""
+        """Log starts that were reported to the instance, followed by those not reported yet."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False

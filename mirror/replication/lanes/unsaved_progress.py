@@ -46,7 +46,8 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def forget(self, lane: Lane) -> None:
-        """Drop a lane that has stopped. Its durable position is still committed to its consumer group."""
+        """Drop a lane that has stopped. The lane's durable position is still committed to its consumer
+        group."""
         self.dirty.pop(lane, None)
 
     def note_moved(self, lane: Lane, position: int) -> None:

@@ -3,7 +3,7 @@
 Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
 acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
 only their clean end. Every destination has a separate schedule, so an outage of one does not delay lanes of
-the others. The same holds for every source whose topics must be checked before progress is stored.
+the others. Every source whose topics must be checked before progress is stored has a separate schedule too.
 
 Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
 lane without a producer id checks the stored progress before it writes.
@@ -191,7 +191,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has copied in the meantime; reload all others."""
+        """Return the lanes that no other engine has copied in the meantime; reload all other lanes."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -247,7 +247,7 @@ class Checkpoints:
     async def commit_groups(self) -> None:
         """Commit positions to consumer groups for standard tools.
 
-        Nothing depends on them, so failures are only logged.
+        No copying depends on these positions, so failures are only logged.
         """
         moved = self._unsaved.take_moved()
         by_source: dict[ClusterRef, dict[Lane, int]] = {}

@@ -90,9 +90,7 @@ class ReadPacer:
         buckets = [bucket for bucket in lane.read.buckets if is_behind or not bucket.for_catching_up]
         if not buckets:
             return 0.0
-        wait, bucket = max(
-            [(bucket.seconds_until_open(now), bucket) for bucket in buckets], key=itemgetter(0)
-        )
+        wait, bucket = max([(each.seconds_until_open(now), each) for each in buckets], key=itemgetter(0))
         if wait > 0:
             self._quotas.waits(lane, bucket, wait)
         return wait
