@@ -75,8 +75,8 @@ class JobSettings(Settings):
     """Number of Python tasks per batch and cluster, at most `buckets`. This number cannot be changed after
     the first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
-    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. It cannot be
-    changed after the first run with a checkpoint folder: any other number is rejected."""
+    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. The number
+    cannot be changed after the first run with a checkpoint folder: any other number is rejected."""
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)

@@ -53,7 +53,7 @@ def cheapest_cover(
 
     `ranks`: int64[k], `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The
     result is exact for up to 32 partitions below the excess (22 if quick), and for more if thorough and the
-    relevant subsets can be enumerated. Otherwise it is approximate, and `least` is the excess.
+    relevant subsets can be enumerated. Otherwise the cover is approximate, and `least` is the excess.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)

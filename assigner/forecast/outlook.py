@@ -65,8 +65,8 @@ class Outlook:
 class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
     """Loads times a factor that makes their sum `total`, at most the highest rate that a planner accepts.
 
-    Each is computed when it is first read, so that a forecast of many partitions takes little memory.
-    `rates`: float64[n, 2] as in `PastRates`.
+    The loads of each hour are computed when they are first read, so that a forecast of many partitions takes
+    little memory. `rates`: float64[n, 2] as in `PastRates`.
     """
 
     def __init__(self, places: Mapping[TopicPartition, int], rates: Rates, total: float) -> None:

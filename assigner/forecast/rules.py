@@ -45,7 +45,7 @@ count."""
 _AROUND: Final = 2
 """Number of hours before and after an hour whose errors are included in its score."""
 _TOGETHER: Final = 24
-"""Distances computed in one pass."""
+"""Number of distances that are computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
 """Share of the same hour a week before and a week after below which an hour was an outage."""
@@ -130,8 +130,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. This is known a week later, when the value of such an hour is
-    first used as that of an earlier week."""
+    """Return the hours that were an outage. An outage is recognized a week later, when the value of such an
+    hour would first be used as that of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
@@ -156,8 +156,8 @@ def _clipped(levels: Values) -> Values:
 
 
 def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
-    """Return for each length the sum of each hour (the last axis) and those before it, that many in total.
-    Adds windows of doubled length; unlike a running sum, zero stays zero."""
+    """Return, for each length, the sum of that many values ending at each hour (the last axis). Adds windows
+    of doubled length; unlike a running sum, zero stays zero."""
     found = [values] * len(lengths)
     window, length = values, 1
     while length <= max(lengths):
@@ -170,7 +170,7 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the sum of the values and of the others, with the others moved `hours` later."""
+    """Return the sums of `values` and `others`, with `others` moved `hours` later."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])

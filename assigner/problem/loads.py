@@ -26,7 +26,7 @@ UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionLoads:
-    """One load for every partition, in any order.
+    """Loads of all partitions, one per partition, in any order.
 
     `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index into LEVELS.
     `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2]; may be empty.

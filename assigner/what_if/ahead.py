@@ -21,7 +21,7 @@ from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
 _CELLS: Final = 50_000
-"""Partitions times hours that are packed in one pass, which limits its memory."""
+"""Maximum number of partitions times hours that are packed in one pass, to limit the memory."""
 
 
 @dataclass(frozen=True, slots=True)

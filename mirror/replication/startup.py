@@ -151,7 +151,7 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Look up the lag of paused lanes, because their last fetch response gets old."""
+        """Look up the lag of paused lanes, because their last fetch response becomes outdated."""
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:

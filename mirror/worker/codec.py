@@ -1,7 +1,7 @@
 """Conversion of values to and from JSON lists of their fields. Pure.
 
-Lanes of one group share a policy, which may be long. So lane specs are encoded as a list of policies and one
-row per lane; the row starts with the index of the lane's policy.
+Lanes of one group share a policy, which may be long. Lane specs are therefore encoded as a list of policies
+and one row per lane; the row starts with the index of the lane's policy.
 """
 
 from __future__ import annotations

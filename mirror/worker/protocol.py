@@ -2,7 +2,7 @@
 
 A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
 the fields in order (`codec`). Both ends run the same version. If the worker reads an end of file, the control
-process is gone.
+process has ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Executors of the Spark application: lost executors, and whether any remains.
 
 Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application without
-executors waits for a worker. If the master has restarted without its state, it waits forever.
+executors waits for a worker. If the master has restarted without its state, the application waits forever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCAL: Final = "local"
 
 @dataclass(frozen=True)
 class Executor:
-    """An executor that the application has or had."""
+    """An executor of the application, running or lost."""
 
     name: str
     address: str
@@ -52,8 +52,8 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare with the last call. `now`: monotonic seconds. Raises AnalyticsError if the application had
-        executors before but none for five minutes."""
+        """Compare the executors with those of the last call. `now`: monotonic seconds. Raises AnalyticsError
+        if the application had executors before but none for five minutes."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)

@@ -1,10 +1,10 @@
 """Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
 A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). It lacks bandwidth if that time hardly grows. While a partition in reach lacks
-bandwidth, partitions with clearly more time, or with unknown or unlimited time, yield: their combined rate is
-halved at each check, down to an eighth of the worker's throughput. The rate rises again when no partition
-lacks bandwidth. So partitions are throttled only as far as needed, and none starves. If no partition is in
-reach, none yields.
+(`mirror.model.movement.loss`). Such a partition lacks bandwidth if its time to loss hardly grows. While a
+partition in reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time,
+yield: their combined rate is halved at each check, down to an eighth of the worker's throughput. The rate
+rises again when no partition lacks bandwidth. Partitions are therefore throttled only as far as needed, and
+every partition keeps a minimum rate. If no partition is in reach, none yields.
 
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
