@@ -38,7 +38,8 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 _MOST_OWNERS: Final = 1_000
 _WRITABLE_BY_OTHERS: Final = 0o022
 _NOBODYS: Final = "0" * 64
-"""Hash to compare with if no token has the id, so that the check takes the same time."""
+"""Hash to compare with if no token has the given id, so that the check takes as long as for an existing
+id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ async def change_status(
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
     """Change all datastreams of a group that permit it, and return their names. The datastream `name` may
-    already have the status."""
+    already have the requested status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))

@@ -208,7 +208,8 @@ def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
 
 @router.put("/datastream")
 def batch_update(document: DocumentDep, services: ServicesDep, request: Request) -> dict[str, Any]:
-    """Replace the definitions of all datastreams of one group. All are checked before any is written."""
+    """Replace the definitions of all datastreams of one group. All definitions are checked before any of them
+    is written."""
     keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):

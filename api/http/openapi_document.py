@@ -18,8 +18,8 @@ _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths whose responses are never read from the coordination store."""
 _NEVER: Final = "HTTPValidationError"
-"""FastAPI's response model for invalid bodies and parameters. It is not used: the response is 400 with a
-problem document."""
+"""FastAPI's response model for invalid bodies and parameters. FastAPI's status 422 is not used: the response
+is 400 with a problem document."""
 
 DESCRIPTION: Final = """\
 Datastreams, plans and status of a Headrace service. Any instance responds.

@@ -133,7 +133,7 @@ async def incidents(
     limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
     """List the incidents that the monitor has stored in its topic, newest first. The list is at most a few
-    seconds old. It is empty if no monitor has run."""
+    seconds old. The list is empty if no monitor has run yet."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
         record

@@ -61,7 +61,8 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(StrictModel):
-    """Permission of monitors to act. Monitors judge and alert even without it."""
+    """Permission of monitors to act. Without this permission, monitors still evaluate objectives and send
+    alerts."""
 
     acting: bool
     reason: str = ""
@@ -91,8 +92,8 @@ def monitor(services: ServicesDep) -> MonitorAnswer:
 
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
-    """Allow or forbid monitors to request rebalances. Takes effect at once, applies to every instance and
-    survives restarts. Monitors judge and alert in both cases."""
+    """Allow or forbid monitors to request rebalances. The change takes effect immediately, applies to every
+    instance and survives restarts. Monitors evaluate objectives and send alerts in both cases."""
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
@@ -111,7 +112,7 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
 def release(
     services: ServicesDep, holder: Annotated[str, Query(description="holder that took the lease")]
 ) -> MonitorAnswer:
-    """Release the lease, so that another monitor becomes active at once."""
+    """Release the lease, so that another monitor becomes active immediately."""
     services.acting.release(services.control, holder)
     return _answer(services, services.acting.state())
 

@@ -141,7 +141,7 @@ class OverviewAnswer(AnswerModel):
 
     instances: int
     silent_instances: list[str]
-    """Instances that did not respond. Their lanes are missing in the sums."""
+    """Instances that did not respond. The sums do not include the lanes of these instances."""
     is_complete: bool
     """True if all instances, including a leader, responded."""
     knows_incidents: bool
@@ -314,7 +314,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a definition that this instance has never been able to read."""
+    """Return the overview of a damaged definition of which this instance has never read a valid version."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,

@@ -37,8 +37,9 @@ class TopicSums:
     """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`:
     number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown lag.
     `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
-    `counted_ms`: the same, without lanes whose oldest record does not count against objectives. `batches`:
-    batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per second."""
+    `counted_ms`: the same age, without lanes whose oldest record does not count against objectives.
+    `batches`: batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per
+    second."""
 
     group: GroupName
     topic: str

@@ -58,10 +58,10 @@ class TopicEvidenceAnswer(AnswerModel):
     """Size of all replicas; null if unknown."""
     first_seen_ms: int | None
     watched_since_ms: int | None
-    """Start of the looks without a gap."""
+    """Start (epoch ms) of the time in which the topic was checked without a gap."""
     no_inflow_since_ms: int | None
     last_read_ms: int | None
-    """Last look with a reader; null without one."""
+    """Last check (epoch ms) at which the topic had a reader; null if it had none."""
     readers: list[TopicReaderAnswer]
     """Consumer groups, without those of the mirror. Readers that commit no offsets are unknown."""
     selected_by: list[TopicSelectorAnswer]
@@ -128,7 +128,7 @@ class RetirementStepAnswer(AnswerModel):
     """Whether the topic is deleted or restored."""
     is_dry_run: bool
     evidence: TopicEvidenceAnswer | None
-    """Evidence of this call; null if no look was needed."""
+    """Evidence that this call has read; null if it needed none."""
 
     @classmethod
     def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:

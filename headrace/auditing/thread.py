@@ -140,7 +140,7 @@ class AuditThread(BackgroundThread):
                 context.loop.run_once(_STEP_SECONDS)
 
     def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
-        """Run one turn; leave it if the thread stops."""
+        """Run one turn; abandon it if the thread is asked to stop."""
         turn = context.loop.spawn(auditor.turn(lanes))
         while not turn.is_done and not self._stopping.is_set():
             context.loop.run_once(_STEP_SECONDS)

@@ -124,8 +124,8 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream. If it is rejected, the finding contains the reason; other findings are not
-    affected."""
+    """Create the datastream. If the creation is rejected, the finding contains the reason; other findings are
+    not affected."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

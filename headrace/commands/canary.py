@@ -89,7 +89,8 @@ def canary(
 
 
 def _path(datastream: str, source: str, destination: str, at: str, config: Path | None) -> CanaryPath:
-    """Return the way of the records. Raises InvalidRequest for contradictory options."""
+    """Return the source and destination of the canary records. Raises InvalidRequest for contradictory
+    options."""
     from headrace.console.resources import path_of
     from headrace.oncall.canaries import path_of_definition
     from mirror.errors import InvalidRequest

@@ -53,7 +53,7 @@ def translate(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions on the other side.
+    """Commit a consumer group's positions at the other cluster.
 
     Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
     or if the group reads no mirrored topic. If the source does not respond, the positions of the last
@@ -88,7 +88,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Report that the positions are not present ones."""
+    """Report that the positions are those of an earlier time."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 

@@ -1,7 +1,8 @@
 """Thread of the leader that synchronises the consumer groups of datastreams.
 
-All datastreams share one event loop. Each has its own coroutine, so that a cluster that does not respond
-delays only its own groups. The state is stored at the destinations, so a new leader continues from it.
+All datastreams share one event loop. Each datastream has its own coroutine, so that a cluster that does not
+respond delays only its own groups. The state is stored at the destinations, so a new leader continues from
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads the state of a stopped service from a store, and writes it to an empty one."""
+"""Reads the state of a stopped service from a store, and writes it to an empty store."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from headrace.doctor.diagnosis import DoctorFinding, Grade
 from mirror.model.movement.clock_skew import ClockSkew
 
 _MOST_MS: Final = 1_000.0
-"""Tolerated clock difference. Ages of records are wrong by the same amount."""
+"""Tolerated clock difference. If clocks differ, ages of records are wrong by the same amount."""
 
 
 def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFinding]:

@@ -21,7 +21,8 @@ from monitor.canary.watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return the builder of probes. It raises ConfigError for a cluster that the directory does not allow."""
+    """Return the builder of probes. The function raises ConfigError for a cluster that the directory does not
+    allow."""
 
     def open_probe(path: CanaryPath) -> CanaryProbe:
         source = CanaryEnd(directory.resolve(path.source), path.topic)

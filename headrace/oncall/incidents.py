@@ -46,7 +46,8 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
-    """Build the reader of stored incidents. It returns none if the topic is missing or not configured."""
+    """Build the reader of stored incidents. The function returns no incidents if the topic is missing or not
+    configured."""
 
     def read() -> Sequence[IncidentRecord]:
         try:

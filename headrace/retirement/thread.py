@@ -1,5 +1,5 @@
-"""Thread of the leader that looks at the topics of all clusters, so that their age and their last use are
-known when somebody asks."""
+"""Thread of the leader that regularly reads the state of the topics of all clusters, so that their age and
+last use are known when an operator lists unused topics."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def demo(
 
 
 def play(processes: DemoProcesses, report: Path, echo: Callable[[str], None]) -> DemoFindings:
-    """Run the demo. The report is always written. It covers all parts that ran, and the reason if a part
-    failed."""
+    """Run the demo. The report is always written. The report covers all parts that ran, and the reason if a
+    part failed."""
     from headrace_dev.demo.claims import DemoFindings
     from headrace_dev.demo.page import write_page
     from headrace_dev.demo.words import PARTS

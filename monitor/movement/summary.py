@@ -54,7 +54,7 @@ class LossAhead:
 
     @property
     def is_near(self) -> bool:
-        """True if an operator has to act now."""
+        """True if an operator must act now."""
         return self.seconds <= NEAR_SECONDS
 
 

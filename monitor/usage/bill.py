@@ -99,8 +99,8 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
 
 
 def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
-    """Return the datastream that a topic counts for; the only one of a group also for a topic that it no
-    longer selects."""
+    """Return the datastream to which the usage of a topic belongs. If a group has only one datastream, this
+    includes topics that the datastream no longer selects."""
     found = next((datastream for datastream in candidates if datastream.selection.matches(topic)), None)
     return candidates[0] if found is None and len(candidates) == 1 else found
 

@@ -56,7 +56,7 @@ class RestartBody(StrictModel):
     start: StartText
     """`earliest`, `earliest-local`, or a time: ISO 8601 with an offset, or epoch milliseconds."""
     allow_duplicates: bool = False
-    """Restart even if destination topics contain records."""
+    """Restart even if the destination topics contain records."""
     reason: str = ""
     """Reason, recorded in the event."""
     requested_by: str = ""

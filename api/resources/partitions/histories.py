@@ -256,9 +256,9 @@ async def latency_history(
     ] = 6,
     points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
-    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks,
-    only topics that the current plan assigns to this datastream count. The response is 503 if Pinot does not
-    respond or is not configured."""
+    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks, the
+    result covers only topics that the current plan assigns to this datastream. The response is 503 if Pinot
+    does not respond or is not configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     definitions = await run_in_threadpool(reads.definitions)
     topics = None

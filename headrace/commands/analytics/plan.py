@@ -134,7 +134,7 @@ def _refuse_contradictions(
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
     """Return the capacity of the datastream's latest plan; empty without a name. Raises InvalidRequest if the
-    service has not planned it yet."""
+    service has not planned the datastream yet."""
     if not name:
         return {}
     from headrace.commands.datastreams.connection import connect

@@ -1,4 +1,5 @@
-"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the store has lost."""
+"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the coordination store
+has lost."""
 
 from __future__ import annotations
 

@@ -66,8 +66,9 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if this is
-        unknown, because no keys were read, the keys are too old, or a refresh is in progress."""
+        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if it is
+        unknown whether the issuer has the key, because no keys were read, the keys are too old, or a refresh
+        is in progress."""
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None
