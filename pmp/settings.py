@@ -63,8 +63,8 @@ class JobSettings(Settings):
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode the whole job runs in the driver."""
     spark_log: str = ".headrace/pmp-spark.log"
-    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty, or
-    under spark-submit: stderr."""
+    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. If this is
+    empty, or if spark-submit starts the job, Spark logs to stderr."""
     checkpoint_folder: str = ".headrace/pmp"
     """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)

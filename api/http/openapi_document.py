@@ -66,7 +66,7 @@ class DocumentedApi(FastAPI):
     """Application that assigns request ids and documents all responses, including errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Add request ids outside the framework's handler of unexpected errors."""
+        """Wrap the framework's handler of unexpected errors, so that its responses also have request ids."""
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:

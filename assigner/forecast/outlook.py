@@ -28,7 +28,7 @@ class PastRates:
     """Loads of partitions in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
 
     `places`: row of each partition. `hours`: by start of the hour (epoch ms). `newest`: latest known load of
-    each partition, never NaN bytes.
+    each partition; its bytes are never NaN.
     """
 
     places: Mapping[TopicPartition, int]

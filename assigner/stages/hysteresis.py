@@ -130,7 +130,8 @@ def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
 
 
 def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Return the tasks above usable capacity by more than the band in all last observations: bool[tasks]."""
+    """Return, for each task, whether its load exceeded usable capacity by more than the overload band in each
+    of the last observations: bool[tasks]."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:

@@ -110,7 +110,7 @@ def audit_datastream(
     """Compare source and destination of every topic of a definition (in its /v1 form), up to the checkpoints.
     Records that arrive in the meantime are ignored. `on_progress`: see `audit_copy`.
 
-    Raises NotFound if no checkpoint appears before the deadline, TopicMissing and Unreachable.
+    Raises TopicMissing, Unreachable; NotFound if no checkpoint appears before the deadline.
     """
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:

@@ -1,7 +1,7 @@
 """Compare a partition with its copy: read both sides and match their records.
 
-The copy may grow during the comparison. Records before the end offset that the source had at the start must
-then arrive; later records are compared only as far as the copy has them.
+The copy may grow during the comparison. Records before the end offset that the source had when the comparison
+started must arrive at the destination. Later records are compared only up to the end of the copy.
 """
 
 from __future__ import annotations

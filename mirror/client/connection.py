@@ -150,7 +150,7 @@ class Connection:
     ) -> T:
         """Send a request and wait for the response; an `urgent` request is sent even during `hold`.
 
-        Raises Refused for an unsupported request, Unreachable, TimedOut, CorruptData.
+        Raises Unreachable, TimedOut, CorruptData; Refused for an unsupported request.
         """
         if version is None:
             version = call.choose(self.features.versions.get(call.api))

@@ -49,7 +49,7 @@ async def retake_identity(
     Return None if another owner has taken it since. Before every attempt, the current epoch is read from the
     coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
     that acquires the id between these two requests therefore keeps it, unless it also starts a transaction in
-    that time. Raises Fenced if another owner took the id in between, Unreachable, NotAuthorized.
+    that time. Raises Unreachable, NotAuthorized; Fenced if another owner took the id in between.
     """
 
     async def attempt() -> ProducerStamp | None:

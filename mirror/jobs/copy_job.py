@@ -99,8 +99,8 @@ class CopyPlan:
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Inspect both clusters, create the destination topics, and determine the end of each partition.
 
-    Raises TopicMissing if nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
-    UnexpectedCluster, Unreachable, Refused.
+    Raises UnsafeProgressTopic, UnexpectedCluster, Unreachable, Refused; TopicMissing if no topic matches;
+    InvalidRequest for a missing checkpoint.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)

@@ -210,7 +210,7 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
     """Commit the translations that are not skipped; return their number.
 
-    Raises Refused if the group has members at the other cluster, NotAuthorized, Unreachable.
+    Raises NotAuthorized, Unreachable; Refused if the group has members at the other cluster.
     """
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:

@@ -107,8 +107,8 @@ async def verify_copy(
 ) -> list[PartitionVerdict]:
     """Compare every partition of the selected topics.
 
-    `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is
-    selected, Unreachable.
+    `on_progress` is called on the loop's thread with the progress. Raises Unreachable; TopicMissing if no
+    topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -126,7 +126,7 @@ async def verify_copy(
 
 
 async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
-    """Return the partitions of the selected topics. Raises TopicMissing if there are none, Unreachable."""
+    """Return the partitions of the selected topics. Raises Unreachable; TopicMissing if there are none."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
@@ -341,7 +341,7 @@ async def audit_copy(
     progress has nothing to compare, a missing destination topic counts as empty.
 
     An error that will not pass, such as a batch that cannot be decoded, is the problem of its partition.
-    Raises TopicMissing if no topic is selected, Unreachable.
+    Raises Unreachable; TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -399,7 +399,7 @@ async def ranges_between(
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
     """Return whether a record was copied according to the stored state, or there is no record to copy.
 
-    Raises TopicMissing if no topic is selected, Unreachable.
+    Raises Unreachable; TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)

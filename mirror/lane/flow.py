@@ -33,7 +33,7 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
 def spread_of(spread: int, expected: int, size: int) -> int:
     """Return the updated mean deviation of batch sizes in bytes, by the method of RFC 6298.
 
-    `expected`: the estimate before a batch of `size` bytes arrived.
+    `size`: bytes of the new batch. `expected`: estimate of its size before it arrived.
     """
     return spread + (abs(size - expected) - spread) // 4
 

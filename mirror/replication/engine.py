@@ -228,7 +228,7 @@ class BatchEngine:
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
         """Return the largest clock skew of a broker by cluster, without clusters whose skew is unknown.
 
-        Writes to topics with `LogAppendTime` measure it.
+        The skew of a broker is measured when this engine writes to topics with `LogAppendTime`.
         """
         return self._context.clock_skews()
 

@@ -38,8 +38,8 @@ class RecordStore(Protocol):
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes; None deletes a note. Raises Fenced if another monitor has loaded the
-        records since this one did, Unreachable, Refused."""
+        """Write records and notes; None deletes a note. Raises Unreachable, Refused; Fenced if another
+        monitor has loaded the records since this one did."""
         ...
 
     def reclaim(self) -> None:

@@ -375,8 +375,9 @@ async def group_translation(
 
 @router.get("/{name}/consumer-groups")
 async def followed_groups(translations: TranslationDep) -> FollowedGroups:
-    """Show the consumer groups that follow to the destination, with the reasons why one does not. The
-    response has the state stored at the destination, so the source is not needed."""
+    """Show the consumer groups whose positions are kept up to date at the destination, and for each group
+    that is not, the reason. The response has the state stored at the destination, so the source is not
+    needed."""
 
     def read() -> FollowedGroups:
         datastream = translations.datastream()

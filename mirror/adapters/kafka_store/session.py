@@ -118,8 +118,8 @@ class KafkaSession(StoreSession):
     def start(self) -> None:
         """Read the log and open a session.
 
-        Raises Unreachable after `connect_timeout_seconds`, at once ConfigError for unsuitable topics,
-        NotAuthorized, NewerFormat, DamagedStore.
+        Raises NotAuthorized, NewerFormat, DamagedStore; ConfigError for unsuitable topics; Unreachable after
+        `connect_timeout_seconds`.
         """
         access = usable_access(self._cluster)
         self._thread.post(partial(self._begin, access))

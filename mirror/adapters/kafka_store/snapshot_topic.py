@@ -46,7 +46,7 @@ class SnapshotTopic:
         """Return the state of the newest intact snapshot, from which the log can be read on; an empty state
         without one.
 
-        Raises DamagedStore if the log was trimmed and no snapshot covers its start, Unreachable, Refused.
+        Raises Unreachable, Refused; DamagedStore if the log was trimmed and no snapshot covers its start.
         """
         shelf = await self._shelf()
         start, end = await log_range(self._cluster, self._topics.log)

@@ -75,7 +75,7 @@ async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -
 
 
 async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
-    """Check both topics. Raises ConfigError for unsuitable settings, NotAuthorized, Refused, Unreachable."""
+    """Check both topics. Raises NotAuthorized, Refused, Unreachable; ConfigError for unsuitable settings."""
     required = _required(topic)
     await cluster.refresh(required)
     for name in required:

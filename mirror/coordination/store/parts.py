@@ -67,7 +67,7 @@ def split_command(writer: bytes, number: int, command: bytes, largest: int) -> I
 
 
 def parse_part(record: bytes) -> CommandPart:
-    """Parse a record. Raises CorruptData if the record is not a part of a command, NewerFormat."""
+    """Parse a record. Raises NewerFormat; CorruptData if the record is not a part of a command."""
     if len(record) < _HEAD.size or not record.startswith(_MARK):
         raise CorruptData("a record of the coordination log is not a command")
     _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)

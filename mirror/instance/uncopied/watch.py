@@ -39,7 +39,8 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition with its positions at the source cluster; None if unknown."""
+    """An uncopied partition with its positions at the source cluster; `position` is None if they are
+    unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None

@@ -26,7 +26,8 @@ class StoredTranslation(NamedTuple):
 
 
 async def plan_without_source(bench: EngineContext, job: TranslateJob) -> StoredTranslation:
-    """Return the offsets to commit, by the last synchronisation. Raises NotFound without one, Unreachable."""
+    """Return the offsets to commit, by the last synchronisation. Raises Unreachable; NotFound without a
+    synchronisation."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = progress_log(GroupLog, bench, job.destination)

@@ -6,9 +6,10 @@ Records from E on were therefore appended after S, and records before E before R
 timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
 append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
 
-While a lane is behind and does not fetch, the bounds are far apart. The largest error of a clock that is
-ahead, measured while they were narrow, is then subtracted from timestamps. The result is at most `NARROW_MS`
-later than the append. A clock that is behind needs no estimate: it only makes records look older.
+While a lane is behind and does not fetch, the bounds are far apart. If the producer's clock is ahead, the
+largest error that was measured while the bounds were close is then subtracted from its timestamps. The result
+is at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
+look older.
 """
 
 from __future__ import annotations

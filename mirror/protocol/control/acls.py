@@ -190,5 +190,5 @@ def _deleted(result: Any) -> AclOutcome:
 
 def _complete(acls: Sequence[TopicAcl], outcomes: Sequence[AclOutcome]) -> tuple[AclOutcome, ...]:
     if len(outcomes) != len(acls):
-        raise ValueError(f"{len(outcomes)} outcomes for {len(acls)} ACLs")
+        raise ValueError(f"the response has {len(outcomes)} results for {len(acls)} ACLs")
     return tuple(outcomes)
