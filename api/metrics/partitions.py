@@ -46,7 +46,7 @@ def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...
 
 
 class MetricSettings(Settings):
-    """Series per partition on `/metrics`; all other series are per datastream or task."""
+    """Which partitions have their own series on `/metrics`. All other series are for datastreams or tasks."""
 
     every_partition: bool = False
     """Export four series for every partition of this instance."""

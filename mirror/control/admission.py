@@ -32,8 +32,8 @@ from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names. Stored
-expressions may be longer."""
+"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names.
+Expressions that were stored before this limit may be longer."""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})

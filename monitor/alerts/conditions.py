@@ -51,8 +51,8 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest state. `is_inherited`: only a previous monitor has observed
-    it. `is_inhibited`: another alert has already paged for the same fault."""
+    """An observed condition. `alert`: its latest state. `is_inherited`: a previous monitor has observed it,
+    but this monitor has not. `is_inhibited`: another alert has already paged for the same fault."""
 
     alert: Alert
     since: ClockReading

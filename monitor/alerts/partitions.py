@@ -95,7 +95,8 @@ def loss_alert(
 ) -> Alert | None:
     """Return the alert about uncopied records that the source will delete within `within_seconds`.
 
-    None if no loss is that near, or if the backlog is known to be below `least_share` of the source log."""
+    Return None if no record will be deleted that soon, or if the backlog is known to be below `least_share`
+    of the source log."""
     loss = datastream_states.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None

@@ -31,7 +31,7 @@ class StateCount:
 
     @property
     def is_idle(self) -> bool:
-        """True if all are idle."""
+        """True if all partitions in this state are idle."""
         return self.idle >= self.partitions
 
 

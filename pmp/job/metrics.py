@@ -111,7 +111,7 @@ class JobMetrics:
 
 
 class _RollupRows(Collector):
-    """Counter of rows that `Rollup` counts."""
+    """Exports the number of rolled-up rows as a Prometheus counter."""
 
     def __init__(self, rows: Callable[[], int]) -> None:
         self._rows = rows

@@ -81,7 +81,7 @@ class Retirement:
         return replace(self, phase=RetirementPhase.DELETING, problem="")
 
     def restoring(self) -> Retirement:
-        """Return the retirement in the phase in which it is undone."""
+        """Return the retirement in its phase RESTORING, in which its earlier steps are undone."""
         return replace(self, phase=RetirementPhase.RESTORING, problem="")
 
 

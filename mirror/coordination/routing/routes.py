@@ -118,7 +118,7 @@ class ReturningTopics:
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
         """Add the origins that a name gets from a shorter name through the first suitable route. `alike`:
-        routes that select the shorter name and differ only in their expressions."""
+        routes whose expressions select the shorter name, and which are equal otherwise."""
         for route in alike:
             # A chain of copies within a cluster may remain from a deleted definition.
             if source == destination or self.reason(route, before) is None:

@@ -2,9 +2,9 @@
 Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
-After the worker has reported one such position, it withholds the following ones. It keeps the last few of
-them, and sends them with the next position that is not uneventful. The instance can then apply the rules of
-`mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
+After the worker has reported one such position, it withholds the following ones. It keeps the last few
+uneventful positions, and sends them together with the next eventful one. The instance can then apply the
+rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, this module evaluates the time to loss by the rules

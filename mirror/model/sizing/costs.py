@@ -45,8 +45,8 @@ _SPARE_ERROR: Final = 0.2
 class CostSums:
     """Sums over intervals of workers, for one group. `seconds`: total length of the intervals.
     `passthrough_batches`: batches copied without decompression. `spare_cpu_seconds`: part of `cpu_seconds`
-    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s²,
-    bytes² and s·bytes, of the CPU time that is not spare. `fastest`: largest bytes per second of one
+    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of the products of CPU
+    time without spare time and bytes, in s², bytes² and s·bytes. `fastest`: largest bytes per second of one
     interval."""
 
     observations: int

@@ -35,8 +35,9 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox. `due_at`: time to send its current state; `is_current`: whether the monitor has
-    confirmed it since it was last sent; `was_tried`: whether the receiver may have the firing alert."""
+    """An alert in the outbox. `due_at`: time at which its current state is to be sent. `is_current`: whether
+    the monitor has confirmed the alert since it was last sent. `was_tried`: whether it was sent while firing,
+    so that the receiver may have it."""
 
     notice: AlertNotice
     due_at: float
