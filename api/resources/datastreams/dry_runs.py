@@ -153,7 +153,8 @@ class DryRun(Generic[_Answer]):
     def document(self, requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]) -> dict[str, Any]:
         """Return the query to the leader."""
         if isinstance(requested, tuple):
-            return {"kind": self.name, "definitions": [*map(definition.to_document, requested)]}
+            definitions = [definition.to_document(datastream) for datastream in requested]
+            return {"kind": self.name, "definitions": definitions}
         return {"kind": self.name, "request": requests.to_document(requested)}
 
     def read(self, value: Any) -> Reply[_Answer] | None:
