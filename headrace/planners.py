@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Final
 
 import structlog
 from pydantic import SecretStr
 
+from assigner.settings import AssignerSettings
 from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.plan_answers import CheckedStrategy
@@ -29,6 +31,7 @@ from mirror.instance.world_view import Planning
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.freeze import read_freeze
 from mirror.model.sizing.knobs import joint_terms
@@ -37,6 +40,8 @@ from mirror.ports import NodeStore, Planner
 
 _log = structlog.get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
+_LIBRARIES: Final = ("numpy", "ortools", "scipy")
+"""Libraries of the planner by load: the extra `assigner`."""
 WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 
@@ -46,6 +51,23 @@ class NoLoads:
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Raise LoadUnavailable."""
         raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
+
+
+class _LoadPlannerOnDemand:
+    """The planner by load, imported for its first plan: its libraries take 130 MiB, which an instance that
+    does not lead saves."""
+
+    def __init__(self, settings: AssignerSettings) -> None:
+        self._settings = settings
+        self._planner: Planner | None = None
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """Plan the group. Raises PlanRejected if the request is infeasible."""
+        if self._planner is None:
+            from assigner.planner import LoadPlanner
+
+            self._planner = LoadPlanner(self._settings.policy(), self._settings.unknown_load())
+        return self._planner.plan(request)
 
 
 def choose_planner(settings: HeadraceSettings) -> Planner:
@@ -87,16 +109,13 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
         case "simple":
             return SimplePlanner()
         case "auto" | "assigner" as chosen:
-            try:
-                from assigner.planner import LoadPlanner
-            except ModuleNotFoundError as error:
-                if chosen == "assigner":
-                    raise ConfigError(
-                        f"placement strategy assigner requires {error.name}", advice=_INSTALL
-                    ) from error
-                _log.info("using the simple planner", missing=error.name)
-                return SimplePlanner()
-            return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
+            missing = [library for library in _LIBRARIES if find_spec(library) is None]
+            if not missing:
+                return _LoadPlannerOnDemand(settings.assigner)
+            if chosen == "assigner":
+                raise ConfigError(f"placement strategy assigner requires {missing[0]}", advice=_INSTALL)
+            _log.info("using the simple planner", missing=missing[0])
+            return SimplePlanner()
         case _:
             return CheckedStrategy(name, placement_strategy(name, _plain(options)))
 

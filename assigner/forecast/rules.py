@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 Values = npt.NDArray[np.float64]
 Distances = npt.NDArray[np.int64]
@@ -159,13 +159,15 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
     """Return, for each length, the sum of that many values ending at each hour (the last axis). Adds windows
     of doubled length; unlike a running sum, zero stays zero."""
     found = [values] * len(lengths)
-    window, length = values, 1
-    while length <= max(lengths):
+    window = values
+    for power in range(max(lengths).bit_length()):
+        length = 1 << power
+        if power:
+            window = _plus_moved(window, window, length // 2)
         for place, wanted in enumerate(lengths):
             if wanted & length:
                 covered = wanted % length
                 found[place] = _plus_moved(found[place], window, covered) if covered else window
-        window, length = _plus_moved(window, window, length), 2 * length
     return found
 
 
@@ -209,12 +211,15 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
     """Return the sums of the values around the same hour of the weekday in past weeks, and over the last day
     whose values are known."""
-    hours = values.shape[-1]
-    weekly, newest = np.zeros_like(values), np.zeros_like(values)
+    hours, last = values.shape[-1], int(distances[-1])
+    weekly = np.zeros_like(values)
     around, days = _sums(values, 2 * _AROUND + 1, DAY)
     for week in range(1, _WEEKS + 1):
-        end = max(WEEK * week - _AROUND, int(distances[-1]))
+        end = max(WEEK * week - _AROUND, last)
         weekly[:, end:] += around[:, : max(hours - end, 0)]
-    for place, end in enumerate(distances.tolist()):
-        newest[place, end:] = days[place, : max(hours - end, 0)]
-    return weekly, newest
+    padded = np.zeros((len(values), last + hours), values.dtype)
+    padded[:, last:] = days
+    # Each row is moved by one hour more than the row before it.
+    rows, columns = padded.strides
+    moved = padded[:, last - int(distances[0]) :]
+    return weekly, as_strided(moved, values.shape, (rows - columns, columns), writeable=False)

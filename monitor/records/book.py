@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
-from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, UNAVAILABLE, Cause, Diagnosis
+from monitor.causes.diagnosis import Cause
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
@@ -20,6 +20,7 @@ from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.late_times import UNMEASURED, BadTime, TimeInterval
 from monitor.records.costs import is_news, observed_interval, opened_costs, seconds_since, with_costs
+from monitor.records.headline import with_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
@@ -239,13 +240,17 @@ def _after(
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
         record = record if is_gone else _recovered(record, text, now_ms)
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
+        if finding is not None and not record.is_late and (closing_ms := _settled_ms(record)) > now_ms:
+            return replace(record, closing_ms=closing_ms)
         return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms, closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
+        if not is_late and not record.is_late and record.closing_ms is not None:
+            record = record.noted(now_ms, Phase.RELAPSED, f"{matters[0].name}: {matters[0].text}")
         record = _continued(record, finding, now_ms, is_late=is_late)
     record = _with_matters(record, matters, now_ms)
     found_cause = None if finding is None else finding.diagnosis
-    record = _with_known_cause(record, found_cause, found.cause, seconds) or _with_cause(
+    record = with_known_cause(record, found_cause, found.cause, seconds) or with_cause(
         record, found_cause, seconds, now_ms
     )
     if finding is None:
@@ -266,7 +271,7 @@ def _unseen(
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
     record = _with_matters(with_costs(record, (), now_ms, _is_bad(None, found)), found.matters, now_ms)
-    return _with_known_cause(record, None, found.cause, seconds) or record
+    return with_known_cause(record, None, found.cause, seconds) or record
 
 
 def _begun(
@@ -307,65 +312,6 @@ def _with_matters(
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
             record = replace(record, matters=(*record.matters, matter.name))
     return record
-
-
-def _with_known_cause(
-    record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
-) -> IncidentRecord | None:
-    """Count the time for a cause that follows from other problems, unless the diagnosis names another event;
-    None if no such cause is known."""
-    if known is None or not (found is None or found.cause in _AFTERWARDS):
-        return None
-    causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
-    return replace(record, causes=causes, cause=known if record.cause in _UNNAMED else record.cause)
-
-
-def _with_cause(
-    record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
-) -> IncidentRecord:
-    """Update the cause of the incident, which is the cause with the most bad seconds.
-
-    A different cause replaces it only with clearly more bad seconds, so that alternating causes are one
-    entry. Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another
-    cause, because records that producers held back during an outage also have old timestamps."""
-    if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
-        return record
-    if found.cause is Cause.UNKNOWN and record.cause:
-        return record
-    headline, cause = record.cause, found.cause.value
-    if found.cause in CATCH_UPS and headline not in _REPLACEABLE:
-        cause = headline
-    exact = _EXACT.get(headline)
-    if exact is not None and exact == cause:
-        record = replace(record, causes=_renamed(record.causes, headline, cause))
-    elif _EXACT.get(cause) == headline:
-        cause = headline
-    causes = {**record.causes, cause: record.causes.get(cause, 0.0) + seconds}
-    record = replace(record, causes=causes)
-    has_most = causes[cause] > _CLEARLY_MORE * causes.get(headline, 0.0) + _CLEARLY_SECONDS
-    is_first = (headline in _UNNAMED and cause not in _UNNAMED) or exact == cause
-    if cause != headline and (is_first or has_most):
-        record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
-        return replace(record, cause=cause, evidence=dict(found.evidence))
-    return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
-
-
-def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
-    """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
-    one."""
-    others = {cause: seconds for cause, seconds in causes.items() if cause not in (name, exact)}
-    return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
-
-
-_EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
-_UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
-_BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
-_AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
-"""Causes that a diagnosis may name by mistake while a backlog is copied."""
-_UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
-_REPLACEABLE: Final = _UNNAMED | {cause.value for cause in CATCH_UPS}
-_CLEARLY_MORE: Final = 1.25
-_CLEARLY_SECONDS: Final = 20.0
 
 
 def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
@@ -419,6 +365,16 @@ def _bad_intervals(
     if former is not None and _is_bad(finding, found) and not is_measured:
         intervals.append(observed_interval(former, now_ms))
     return intervals
+
+
+def _settled_ms(record: IncidentRecord) -> int:
+    """Return when an incident without late records closes: until then, the records that its problem delayed
+    may still arrive late and belong to it."""
+    last = record.last(Phase.RECOVERED)
+    return 0 if last is None else last.time_ms + _SETTLING_MS
+
+
+_SETTLING_MS: Final = 30_000
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

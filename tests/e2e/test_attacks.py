@@ -21,12 +21,10 @@ import pytest
 from api.access.rights import Principal, Role
 from api.access.tokens import add_entry, new_token, revoke
 from headrace.console.escapes import visible_lines
-from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.audit import AUDIT
 from mirror.coordination.stores.documents.definition import to_document
-from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
+from tests.e2e.conftest import store_session, store_settings
 from tests.kafka_data import grow_topic, make_topic, produce
 from tests.mirrored import some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -50,9 +48,9 @@ MOST_BYTES: Final = 900_000
 class Besieged:
     """One instance with authentication, and the datastreams of two tenants."""
 
-    def __init__(self, folder: Path, kafka_pair: KafkaPair, zookeeper: ZooKeeperServer) -> None:
+    def __init__(self, folder: Path, kafka_pair: KafkaPair) -> None:
         mark = uuid4().hex[:8]
-        self.kafka_pair, self.root, self.zookeeper = kafka_pair, f"/attacks-{mark}", zookeeper.address
+        self.kafka_pair, self.service_name = kafka_pair, f"attacks-{mark}"
         self.topics = {name: f"{name}-{mark}" for name in TENANTS}
         self.copied = dict.fromkeys(TENANTS, 0)
         file = self.token_file = folder / "tokens"
@@ -60,8 +58,7 @@ class Besieged:
         source = kafka_pair.source.address
         self.other_name = f"localhost:{source.rpartition(':')[2]}"
         settings = {
-            "ZOOKEEPER__SERVERS": zookeeper.address,
-            "ZOOKEEPER__ROOT": self.root,
+            **{key.upper(): value for key, value in store_settings(self.service_name).items()},
             "CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": source,
             "CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
             "CLUSTERS__TWIN__BOOTSTRAP_SERVERS": self.other_name,
@@ -184,10 +181,8 @@ def restli(name: str, source: str, owner: str = "team-bills", **metadata: str) -
 
 
 @pytest.fixture(scope="module")
-def _besieged(
-    tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
-) -> Iterator[Besieged]:
-    found = Besieged(tmp_path_factory.mktemp("attacks"), kafka_pair, zookeeper_server)
+def _besieged(tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair) -> Iterator[Besieged]:
+    found = Besieged(tmp_path_factory.mktemp("attacks"), kafka_pair)
     try:
         found.start()
         yield found
@@ -426,7 +421,7 @@ def test_those_who_do_not_read_their_answers_are_ended(besieged: Besieged) -> No
 
 @pytest.mark.deep
 def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> None:
-    source, topic = besieged.kafka_pair.source.address, f"few{besieged.root[1:]}"
+    source, topic = besieged.kafka_pair.source.address, f"few{besieged.service_name}"
     make_topic(source, topic, 2)
     made = besieged.ask("bills", "POST", "/v1/datastreams", a_body("few", topic))
     assert made.status_code == 201, made.text
@@ -514,7 +509,7 @@ def test_what_would_cost_or_deceive_is_refused(besieged: Besieged) -> None:
 
 @pytest.mark.deep
 def test_an_expression_that_would_cost_years_is_matched_at_once(besieged: Besieged) -> None:
-    make_topic(besieged.kafka_pair.source.address, "a" * 200 + besieged.root[1:], 1)
+    make_topic(besieged.kafka_pair.source.address, "a" * 200 + besieged.service_name, 1)
     body = a_body("catastrophe", "(a+)+(a|aa)+(.*a){20}Z")
     made = besieged.ask("bills", "POST", "/v1/datastreams", body)
     assert made.status_code == 201, made.text
@@ -523,14 +518,12 @@ def test_an_expression_that_would_cost_years_is_matched_at_once(besieged: Besieg
 
 
 def test_what_is_stored_commands_no_terminal(besieged: Besieged) -> None:
-    """Store a name in ZooKeeper that no client could create, and texts that any client can."""
+    """Store a name that no client could create, and texts that any client can."""
     told = {"reason": ON_A_TERMINAL, "requested_by": ON_A_TERMINAL}
     for action in ("pause", "resume"):
         done = besieged.ask("bills", "POST", f"/v1/datastreams/bills/{action}", told)
         assert done.status_code in {200, 400}, done.text
-    session = ZooKeeper(ZooKeeperSettings(servers=besieged.zookeeper, root=besieged.root))
-    session.start()
-    try:
+    with store_session(besieged.kafka_pair, besieged.service_name) as session:
         bad = to_document(a_datastream("bad", "nothing")) | {"metadata": {"owner": ON_A_TERMINAL}}
         session.create("/datastreams/bad", json.dumps(bad).encode())
         for arguments, holds in ((["datastream", "list"], "bad"), (["events"], "bills")):
@@ -540,8 +533,6 @@ def test_what_is_stored_commands_no_terminal(besieged: Besieged) -> None:
             assert holds in shown
         assert "bad" in besieged.ask("viewer", "GET", "/v1/datastreams").text
         assert besieged.ask("operator", "DELETE", "/v1/datastreams/bad").status_code == 202
-    finally:
-        session.stop()
 
 
 def command(besieged: Besieged, *arguments: str) -> str:

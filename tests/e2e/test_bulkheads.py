@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.identifiers import ClusterRef
-from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
@@ -71,16 +69,7 @@ def lethal_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "lethal"
 
 
-@pytest.fixture
-def session(zookeeper_server: ZooKeeperServer, zookeeper_root: str) -> Iterator[ZooKeeper]:
-    settings = ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root)
-    session = ZooKeeper(settings, lambda _: None)
-    session.start()
-    yield session
-    session.stop()
-
-
-def write_hostile(session: ZooKeeper, topic: str) -> None:
+def write_hostile(session: KafkaSession, topic: str) -> None:
     for name, changes in HOSTILE.items():
         one = a_datastream(name, topic, destination=ClusterRef("destination"))
         session.create(f"/datastreams/{name}", json.dumps(to_document(one) | dict(changes)).encode())
@@ -118,8 +107,8 @@ def ill(instance: RunningInstance) -> set[str]:
     return {part for part, one in instance.health()["parts"].items() if not one["is_well"]}
 
 
-def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
-    kafka_pair: KafkaPair, new_instance: NewInstance, session: ZooKeeper
+def test_what_one_tenant_writes_into_the_store_harms_it_alone(
+    kafka_pair: KafkaPair, new_instance: NewInstance, session: KafkaSession
 ) -> None:
     calm, late = (f"{name}-{uuid4().hex[:8]}" for name in ("calm", "late"))
     for topic in (calm, late):

@@ -12,7 +12,6 @@ from typing import Final
 import pytest
 
 from headrace.__main__ import main
-from stack.zookeeper import ZooKeeperServer
 from tests.documented import LOADS_CSV, Documented, documented_commands
 from tests.example_package import python_path
 from tests.kafka_data import commit_positions, make_topic, produce
@@ -77,8 +76,6 @@ def shell(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     new_kafka: NewKafka,
-    zookeeper_server: ZooKeeperServer,
-    zookeeper_root: str,
 ) -> Iterator[Shell]:
     """Return a shell with the settings of two instances on separate clusters.
 
@@ -91,8 +88,7 @@ def shell(
     clusters = {"source": source, "destination": destination, "east": source, "west": destination}
     environment = {
         "PYTHONPATH": python_path(tmp_path),
-        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
-        "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
+        "HEADRACE_COORDINATION__CLUSTER": "destination",
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
         "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
         **{f"HEADRACE_CLUSTERS__{name.upper()}__BOOTSTRAP_SERVERS": at for name, at in clusters.items()},

@@ -15,9 +15,9 @@ from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
-from tests.kafka_data import make_topic, produce
+from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
-from tests.mirrored import create_datastream, late_records, wait_until_caught_up
+from tests.mirrored import create_datastream, wait_until_caught_up
 from tests.on_call import alert_settings, alert_states, incidents
 from tests.patience import wait_until
 from tests.running import RunningInstance
@@ -120,14 +120,14 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
     """Another instance leads as soon as the session has expired, long before a lease would expire."""
     name = fresh_name("stiff")
     make_topic(kafka_pair.source.address, name)
-    with ExitStack() as receivers:
-        hooks = [receivers.enter_context(HttpReceiver()) for _ in range(2)]
+    with ExitStack() as running:
+        hooks = [running.enter_context(HttpReceiver()) for _ in range(2)]
         former, latter = (
             new_instance(one, **alert_settings(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
         )
         create_datastream(former, name, name, objective={"milliseconds": 1})
         wait_until_caught_up(former, name)
-        produce(kafka_pair.source.address, name, late_records(10))
+        running.enter_context(traffic(kafka_pair.source.address, {name: {0: LIGHT}}))
         wait_until(
             lambda: any(FIRING in alert_states(one, name) for one in hooks), "the leader sends the alert"
         )

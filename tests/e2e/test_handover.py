@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from stack.zookeeper import ZooKeeperServer
-from tests.e2e.conftest import NewInstance, instances_of, new_root
+from tests.e2e.conftest import NewInstance, instances_of, new_service_name, on_zookeeper
 from tests.freezing import frozen
 from tests.kafka_data import admin_client, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
@@ -60,12 +60,10 @@ def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(
-    tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
-) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair) -> Iterator[Pair]:
     """Return the shared pair: both instances have tasks again after each of its tests."""
     folder = tmp_path_factory.mktemp("handover")
-    with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
+    with instances_of(new_service_name(), folder, kafka_pair) as make:
         yield Pair(kafka_pair, make)
 
 
@@ -169,10 +167,13 @@ def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: 
 
 @pytest.mark.deep
 def test_zookeeper_goes_and_comes_back(
-    kafka_pair: KafkaPair, new_instance: NewInstance, new_zookeeper: Callable[..., ZooKeeperServer]
+    kafka_pair: KafkaPair,
+    new_instance: NewInstance,
+    new_zookeeper: Callable[..., ZooKeeperServer],
+    service_name: str,
 ) -> None:
     server = new_zookeeper()
-    pair = Pair(kafka_pair, new_instance, zookeeper__servers=server.address)
+    pair = Pair(kafka_pair, new_instance, **on_zookeeper(server, service_name))
     server.kill()
 
     def has_given_up() -> bool:

@@ -1,4 +1,4 @@
-"""Hostile values over REST and in ZooKeeper: the datastream of another tenant is still copied."""
+"""Hostile values over REST and in the store: the datastream of another tenant is still copied."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import httpx
 import pytest
 
 from headrace.console.client import tls_context
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
-from mirror.settings import ZooKeeperSettings
-from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
 from tests.hostile import (
@@ -53,16 +51,6 @@ PLACES = (
 )
 READ = ("/v1/datastreams", "/datastream", "/v1/plan", "/v1/events", "/v1/instances", "/v1/lanes", "/metrics")
 A_FEW_VALUES = 1
-
-
-@pytest.fixture
-def tree(zookeeper_server: ZooKeeperServer) -> Iterator[tuple[str, ZooKeeper]]:
-    """Return a separate root, and a session that writes hostile nodes there."""
-    root = f"/hostile-{uuid4().hex[:8]}"
-    session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=root))
-    session.start()
-    yield root, session
-    session.stop()
 
 
 class Tenants:
@@ -171,10 +159,9 @@ def stored_cases() -> Iterator[tuple[str, bytes]]:
 
 
 def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
-    kafka_pair: KafkaPair, tree: tuple[str, ZooKeeper], new_instance: NewInstance
+    kafka_pair: KafkaPair, session: KafkaSession, new_instance: NewInstance
 ) -> None:
-    root, session = tree
-    instances = [new_instance(name, zookeeper__root=root) for name in ("one", "two")]
+    instances = [new_instance(name) for name in ("one", "two")]
     tenants = Tenants(kafka_pair, instances)
     tenants.check_good()
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
 
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores import znodes
 from mirror.instance.loads.observations import NEWEST
-from mirror.settings import ZooKeeperSettings
-from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
@@ -38,7 +35,7 @@ def needing_one(planned: dict[str, Any]) -> dict[str, Any]:
     return planned if planned["required_tasks"] == 1 else {}
 
 
-def observed_at(session: ZooKeeper) -> list[int]:
+def observed_at(session: KafkaSession) -> list[int]:
     """Return the times of the stored observations."""
     return [int(name.partition("-")[0]) for name in session.children(f"{znodes.OBSERVATIONS}/source")]
 
@@ -46,8 +43,7 @@ def observed_at(session: ZooKeeper) -> list[int]:
 def test_the_next_leader_plans_by_the_same_day(
     new_instance: NewInstance,
     kafka_pair: KafkaPair,
-    zookeeper_server: ZooKeeperServer,
-    zookeeper_root: str,
+    session: KafkaSession,
 ) -> None:
     name = fresh_name("day")
     make_topic(kafka_pair.source.address, name, PARTITIONS)
@@ -70,18 +66,14 @@ def test_the_next_leader_plans_by_the_same_day(
         wait_until(lambda: group(first)["tasks"] >= 4, "the load needs tasks")
     calm = wait_until(lambda: needing_one(group(first)), "the load has dropped")
     assert "kept because" in calm["reasons"][0]
-    session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root))
-    session.start()
-    with ExitStack() as ending:
-        ending.callback(session.stop)
-        assert first.rest.get("/v1/instances")[0]["name"] == "one"
-        before = max(observed_at(session))
-        first.kill()
-        wait_until(
-            lambda: sum(at_ms > before for at_ms in observed_at(session)) >= NEWEST,
-            "the next leader has enough observations of its own",
-        )
-        newest = max(observed_at(session))
-        wait_until(lambda: max(observed_at(session)) > newest, "the next leader has planned with them")
+    assert first.rest.get("/v1/instances")[0]["name"] == "one"
+    before = max(observed_at(session))
+    first.kill()
+    wait_until(
+        lambda: sum(at_ms > before for at_ms in observed_at(session)) >= NEWEST,
+        "the next leader has enough observations of its own",
+    )
+    newest = max(observed_at(session))
+    wait_until(lambda: max(observed_at(session)) > newest, "the next leader has planned with them")
     assert len(second.rest.get("/v1/plan")["tasks"]) == calm["tasks"]
     assert "kept because" in group(second)["reasons"][0]

@@ -34,7 +34,6 @@ from stack.pinot import PinotServer
 from stack.process.managed_process import ManagedProcess
 from stack.server import Jvm
 from stack.traffic.writer import Traffic
-from stack.zookeeper import ZooKeeperServer
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import apply_tables
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -75,9 +74,9 @@ SETTINGS: Final = """
 bootstrap_servers = "{source_address}"
 [clusters.destination]
 bootstrap_servers = "{destination_address}"
-[zookeeper]
-servers = "{zookeeper}"
-root = "/{source}"
+[coordination]
+cluster = "destination"
+topic = "coordination-{source}"
 [mirror]
 progress_topic = "progress-{source}"
 [mirror.worker]
@@ -128,9 +127,7 @@ format = "json"
 class Loop:
     """Service of one instance with its settings file, and the related commands."""
 
-    def __init__(
-        self, folder: Path, kafka: KafkaPair, zookeeper: ZooKeeperServer, pinot: PinotServer
-    ) -> None:
+    def __init__(self, folder: Path, kafka: KafkaPair, pinot: PinotServer) -> None:
         self.source = f"loop-{uuid4().hex[:8]}"
         self.kafka = kafka
         self.folder = folder
@@ -140,7 +137,6 @@ class Loop:
                 source=self.source,
                 source_address=kafka.source.address,
                 destination_address=kafka.destination.address,
-                zookeeper=zookeeper.address,
                 controller=pinot.controller_address,
                 broker=pinot.broker_address,
                 folder=folder,
@@ -302,11 +298,10 @@ def loop(
     tmp_path_factory: pytest.TempPathFactory,
     source_kafka: KafkaCluster,
     destination_kafka: KafkaCluster,
-    zookeeper_server: ZooKeeperServer,
     pinot_server: PinotServer,
 ) -> Iterator[Loop]:
     pair = KafkaPair(source_kafka, destination_kafka)
-    made = Loop(tmp_path_factory.mktemp("loop"), pair, zookeeper_server, pinot_server)
+    made = Loop(tmp_path_factory.mktemp("loop"), pair, pinot_server)
     apply_tables(pinot_server, destination_kafka.address)
     with made.held("pmp", "sampler", "--cluster", made.source), made.held("pmp", "run"):
         made.instance.start()

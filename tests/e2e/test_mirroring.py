@@ -10,8 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from stack.zookeeper import ZooKeeperServer
-from tests.e2e.conftest import NewInstance, instances_of, new_root
+from tests.e2e.conftest import NewInstance, instances_of, new_service_name
 from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
@@ -22,12 +21,10 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
-def instance(
-    tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
-) -> Iterator[RunningInstance]:
+def instance(tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair) -> Iterator[RunningInstance]:
     """Return the instance of all tests that stop none; each has a datastream of its own."""
     folder = tmp_path_factory.mktemp("mirroring")
-    with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
+    with instances_of(new_service_name(), folder, kafka_pair) as make:
         yield make("one")
 
 

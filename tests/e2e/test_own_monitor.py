@@ -28,6 +28,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 from tests.throttling import WRITING, throttled
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -73,7 +74,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
 ) -> None:
     name = fresh_name("judged")
     make_topic(kafka_pair.source.address, name)
-    with CheckingAlertmanager() as receiver, HttpReceiver() as hook:
+    with CheckingAlertmanager() as receiver, HttpReceiver() as hook, ExitStack() as running:
         hooked = {
             "monitor__alerts__webhooks__chat__url": hook.url,
             "monitor__alerts__gather_seconds": "0.5",
@@ -81,7 +82,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         first, second = (new_instance(one, **settings(receiver), **hooked) for one in ("one", "two"))
         create_datastream(first, name, name, objective={"milliseconds": 1})
         wait_until_caught_up(first, name)
-        produce(kafka_pair.source.address, name, late_records(10))
+        running.enter_context(traffic(kafka_pair.source.address, {name: {0: 2_000.0}}))
         (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor sends an alert")
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (LATE.name, name)
         leader, other = (first, second) if has_judged(first) else (second, first)
@@ -140,11 +141,16 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
 def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
-    """The monitor applies the rules of a service to measurements of the metrics topic."""
+    """The monitor applies the rules of a service to measurements of the metrics topic. The objective is met
+    again before its own alert would be sent, so the alert of the budget is."""
     name = fresh_name("burning")
     make_topic(kafka_pair.source.address, name)
     with CheckingAlertmanager() as receiver:
-        away = {"monitor__measurements": "either", "pinot__broker": "127.0.0.1:1"}
+        away = {
+            "monitor__measurements": "either",
+            "monitor__window_seconds": "6",
+            "pinot__broker": "127.0.0.1:1",
+        }
         instance = new_instance("one", **settings(receiver) | away)
         objective = {"milliseconds": 1, "target_percent": 99.0, "period_days": 30}
         create_datastream(instance, name, name, objectives=[objective])

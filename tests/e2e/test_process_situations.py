@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import psutil
@@ -14,8 +15,9 @@ import pytest
 from stack.process.suspension import freeze
 from stack.zookeeper import ZooKeeperServer
 from tests.delaying import SlowPort
-from tests.e2e.conftest import NewInstance, NewSlowPort
+from tests.e2e.conftest import NewInstance, NewSlowPort, on_zookeeper
 from tests.freezing import frozen
+from tests.running import RunningInstance
 from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are
 from tests.servers import KafkaPair
 from tests.situations import PROCESSES, Snapshot
@@ -49,15 +51,17 @@ def suspended(server: ZooKeeperServer) -> Iterator[None]:
 class Processes:
     """Produces situations of processes."""
 
-    def __init__(self, zookeeper: ZooKeeperServer, way: SlowPort, new_instance: NewInstance) -> None:
+    def __init__(
+        self, zookeeper: ZooKeeperServer, way: SlowPort, new_second: Callable[[], RunningInstance]
+    ) -> None:
         """Create it. `way`: proxy between ZooKeeper and the queried instance."""
         self._zookeeper = zookeeper
         self._way = way
-        self._new_instance = new_instance
+        self._new_second = new_second
 
     def __call__(self, scene: Scene, situation: str, ending: ExitStack) -> None:
         if situation.startswith("another instance"):
-            scene.instances.append(self._new_instance("two"))
+            scene.instances.append(self._new_second())
         scene.begin_copied(limits={"min_tasks": PARTITIONS, "max_tasks": PARTITIONS})
         match situation:
             case "ZooKeeper is frozen":
@@ -135,7 +139,11 @@ def test_a_process_that_is_away_is_shown_where_people_look(
     kafka_pair: KafkaPair,
     zookeeper_server: ZooKeeperServer,
     new_instance: NewInstance,
+    service_name: str,
 ) -> None:
     way = slow_port(zookeeper_server.address)
-    one = new_instance("one", mirror__worker__restart_delay_seconds="10", zookeeper__servers=way.here)
-    Scene(kafka_pair, one).rows(PROCESSES, Processes(zookeeper_server, way, new_instance), SHOWN)
+    settings = on_zookeeper(zookeeper_server, service_name)
+    through_proxy = {**settings, "zookeeper__servers": way.here}
+    one = new_instance("one", mirror__worker__restart_delay_seconds="10", **through_proxy)
+    new_second = partial(new_instance, "two", **settings)
+    Scene(kafka_pair, one).rows(PROCESSES, Processes(zookeeper_server, way, new_second), SHOWN)

@@ -21,8 +21,7 @@ from fastapi.routing import APIRoute
 
 from api.brooklin import diagnostics, endpoints
 from headrace.process.machine_code import found as compiled_rooms
-from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.losses.store import LostStore
 from mirror.model.datastreams.datastream import DatastreamStatus
 from tests.brooklin_exchanges import PROTOCOLS, STORIES, Replay, exchanges
@@ -86,15 +85,6 @@ class CheckedClient:
             if asked == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
         ]
         return min(fitting, key=lambda template: template.count("{"), default=path)
-
-
-@contextmanager
-def closing_session(nodes: ZooKeeper) -> Iterator[ZooKeeper]:
-    nodes.start()
-    try:
-        yield nodes
-    finally:
-        nodes.stop()
 
 
 @contextmanager
@@ -170,7 +160,9 @@ class World:
         return counted
 
 
-def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+def test_every_endpoint_of_v1(
+    kafka_pair: KafkaPair, new_instance: NewInstance, session: KafkaSession
+) -> None:
     world = World(kafka_pair, new_instance)
     with asking(world.instances["one"]) as asked:
         _create_and_read(asked, world)
@@ -179,7 +171,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _move_and_rebalance(asked, world)
         _have_a_plan_applied(asked)
         _look_at_the_instance(asked, world)
-        _restore_and_forget(asked, world)
+        _restore_and_forget(asked, session)
         _translate(asked, world, kafka_pair)
         _restart_from_the_start(asked, world)
         _retire_and_restore(asked, kafka_pair)
@@ -398,16 +390,14 @@ def _look_at_the_loads(asked: CheckedClient, leader: str) -> None:
     assert advice["why"] or advice["computed_ms"] is not None, "missing advice without a reason"
 
 
-def _restore_and_forget(asked: CheckedClient, world: World) -> None:
-    """Restore one lost definition and delete another, as if ZooKeeper had lost both."""
+def _restore_and_forget(asked: CheckedClient, session: KafkaSession) -> None:
+    """Restore one lost definition and delete another, as if the store had lost both."""
     paths = {name: f"/v1/lost-datastreams/{name}" for name in ("restored", "forgotten")}
-    environment = world.instances["one"].environment
-    settings = ZooKeeperSettings(
-        servers=environment["HEADRACE_ZOOKEEPER__SERVERS"], root=environment["HEADRACE_ZOOKEEPER__ROOT"]
+    LostStore(session).publish([a_datastream(name, status=DatastreamStatus.PAUSED) for name in paths])
+    wait_until(
+        lambda: [one["name"] for one in asked.ask("GET", "/v1/lost-datastreams").json()] == sorted(paths),
+        "the instance has read both from the store",
     )
-    with closing_session(ZooKeeper(settings)) as nodes:
-        LostStore(nodes).publish([a_datastream(name, status=DatastreamStatus.PAUSED) for name in paths])
-    assert [one["name"] for one in asked.ask("GET", "/v1/lost-datastreams").json()] == sorted(paths)
     tag = {"If-Match": asked.ask("GET", paths["restored"]).headers["ETag"]}
     restored = asked.ask("POST", f"{paths['restored']}/restore", headers=tag).json()
     assert restored["status"] == "PAUSED"

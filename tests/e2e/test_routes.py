@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.errors import AlreadyExists, InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
-from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import admin_client, make_topic, produce, read_all
 from tests.mirrored import some_records
@@ -30,7 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 class OlderDefinitions:
     """A service, and definitions written directly to its ZooKeeper, as stored by an older version."""
 
-    def __init__(self, instance: RunningInstance, session: ZooKeeper) -> None:
+    def __init__(self, instance: RunningInstance, session: KafkaSession) -> None:
         self.rest = instance.rest
         self.definitions = DefinitionStore(session)
 
@@ -69,19 +66,6 @@ class OlderDefinitions:
         return sorted(one for task in tasks if task["datastream"] == name for one in task["partitions"])
 
 
-@pytest.fixture
-def root() -> str:
-    return f"/routes-{uuid4().hex[:10]}"
-
-
-@pytest.fixture
-def session(zookeeper_server: ZooKeeperServer, root: str) -> Iterator[ZooKeeper]:
-    found = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=root))
-    found.start()
-    yield found
-    found.stop()
-
-
 def a_body(name: str, source: str, topics: str, destination: str, naming: str = "*", **more: Any) -> Any:
     return {
         "name": name,
@@ -97,9 +81,9 @@ def topics_of(address: str, prefix: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def town(new_instance: NewInstance, root: str, session: ZooKeeper) -> OlderDefinitions:
-    settings = {"zookeeper__root": root, "mirror__progress_topic": f"own-{root[1:]}"}
-    return OlderDefinitions(new_instance("one", **settings), session)
+def town(new_instance: NewInstance, service_name: str, session: KafkaSession) -> OlderDefinitions:
+    instance = new_instance("one", mirror__progress_topic=f"own-{service_name}")
+    return OlderDefinitions(instance, session)
 
 
 def wait_for(address: str, topic: str, count: int) -> None:
@@ -192,14 +176,12 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
 
 
 def test_a_ring_of_three_is_cut_and_every_record_is_once_at_every_site(
-    kafka_pair: KafkaPair, new_instance: NewInstance, new_kafka: NewKafka, root: str, session: ZooKeeper
+    kafka_pair: KafkaPair, new_instance: NewInstance, new_kafka: NewKafka, session: KafkaSession
 ) -> None:
     third = new_kafka("third").address
     addresses = [kafka_pair.source.address, kafka_pair.destination.address, third]
     topic = f"ring-{uuid4().hex[:8]}"
-    town = OlderDefinitions(
-        new_instance("one", zookeeper__root=root, clusters__third__bootstrap_servers=third), session
-    )
+    town = OlderDefinitions(new_instance("one", clusters__third__bootstrap_servers=third), session)
     make_topic(addresses[0], topic, 1, retention_ms="-1")
     town.rest.post("/v1/datastreams", a_body("one", "source", topic, "destination"))
     town.rest.post("/v1/datastreams", a_body("two", "destination", topic, "third"))

@@ -8,12 +8,12 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 from uuid import uuid4
 
 import psutil
 import pytest
 
-from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, wait_for_copy
@@ -61,12 +61,9 @@ def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
     )
 
 
-def test_an_instance_whose_address_file_has_no_room_ends_and_names_it(
-    zookeeper_server: ZooKeeperServer, zookeeper_root: str
-) -> None:
+def test_an_instance_whose_address_file_has_no_room_ends_and_names_it(tmp_path: Path) -> None:
     variables = {
-        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
-        "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
+        "HEADRACE_MIRROR__STATE_DIRECTORY": str(tmp_path),
         "HEADRACE_MIRROR__INSTANCE_NAME": "one",
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
     }

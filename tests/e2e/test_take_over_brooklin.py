@@ -78,7 +78,7 @@ def test_mirroring_goes_on_from_brooklins_committed_offsets(
     done = CliRunner().invoke(app, arguments, env=environment)
     assert done.exit_code == 0, done.output
 
-    instance = new_instance("one", zookeeper__root=root)
+    instance = new_instance("one", zookeeper__servers=zookeeper_server.address, zookeeper__root=root)
     wanted = {number: list(range(COUNT)) for number in COMMITTED} | {HELD: list(range(COMMITTED[HELD]))}
     wait_until(
         lambda: copied(destination, topic) == wanted, "the records that Brooklin had not copied arrive"

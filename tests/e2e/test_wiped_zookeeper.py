@@ -14,7 +14,7 @@ import pytest
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from stack.zookeeper import ZooKeeperServer
-from tests.e2e.conftest import NewInstance
+from tests.e2e.conftest import NewInstance, on_zookeeper
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import wait_until
 from tests.running import RunningInstance
@@ -106,14 +106,14 @@ def test_lost_datastreams_are_named_restored_and_lose_no_record(
     kafka_pair: KafkaPair,
     server: ZooKeeperServer,
     new_instance: NewInstance,
-    zookeeper_root: str,
+    service_name: str,
     tmp_path: Path,
     wipe: Callable[[ZooKeeperServer, str], None],
     is_running: bool,
 ) -> None:
     flows = Flows(kafka_pair)
     instance = new_instance(
-        "one", zookeeper__servers=server.address, mirror__state_directory=str(tmp_path / "state")
+        "one", mirror__state_directory=str(tmp_path / "state"), **on_zookeeper(server, service_name)
     )
     flows.mirror(instance)
     wait_until(lambda: len(instance.lanes()) == 2 * PARTITIONS)
@@ -121,13 +121,13 @@ def test_lost_datastreams_are_named_restored_and_lose_no_record(
     flows.write()
     flows.check()
     if is_running:
-        wipe(server, zookeeper_root)
+        wipe(server, f"/{service_name}")
         wait_until(lambda: names_all(instance, flows))
         flows.write()
         assert instance.terminate() == 0
     else:
         assert instance.terminate() == 0
-        wipe(server, zookeeper_root)
+        wipe(server, f"/{service_name}")
         flows.write()
     instance.start()
     wait_until(lambda: names_all(instance, flows))

@@ -72,9 +72,13 @@ def sequences(instance: RunningInstance) -> dict[str, int]:
 
 
 def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
-    kafka_pair: KafkaPair, ensemble: ZooKeeperEnsemble, new_instance: NewInstance
+    kafka_pair: KafkaPair, ensemble: ZooKeeperEnsemble, new_instance: NewInstance, service_name: str
 ) -> None:
-    settings = {"zookeeper__servers": ensemble.address, "zookeeper__session_timeout_seconds": "10"}
+    settings = {
+        "zookeeper__servers": ensemble.address,
+        "zookeeper__root": f"/{service_name}",
+        "zookeeper__session_timeout_seconds": "10",
+    }
     instances = [new_instance(name, **settings) for name in ("one", "two")]
     first = instances[0]
     wait_until(lambda: len(sequences(first)) == 2, "both instances have joined")

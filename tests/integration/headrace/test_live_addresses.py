@@ -17,7 +17,7 @@ from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.model.identifiers import InstanceName
 from stack.zookeeper import ZooKeeperServer
 from tests.browser.served import served
-from tests.e2e.conftest import new_root
+from tests.e2e.conftest import new_service_name
 from tests.fakes.site import Site
 
 pytestmark = pytest.mark.servers
@@ -36,7 +36,7 @@ def headrace(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_asks_a_live_instance(zookeeper_server: ZooKeeperServer, tmp_path: Path) -> None:
-    site, root = Site(), new_root()
+    site, root = Site(), f"/{new_service_name()}"
     site.create("orders")
     config = tmp_path / "headrace.toml"
     config.write_text(SETTINGS.format(servers=zookeeper_server.address, root=root, nobody=NOBODY))

@@ -22,7 +22,7 @@ from mirror.ports import NodeStore
 from mirror.settings import ZooKeeperSettings
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
-from tests.e2e.conftest import new_root
+from tests.e2e.conftest import new_service_name
 
 pytestmark = pytest.mark.servers
 EVENTS = 1_203
@@ -34,7 +34,7 @@ def in_zookeeper(
     zookeeper_server: ZooKeeperServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ZooKeeper]:
     """A session with the store that the settings choose, below a root of its own."""
-    root = new_root()
+    root = f"/{new_service_name()}"
     monkeypatch.setenv("HEADRACE_ZOOKEEPER__SERVERS", zookeeper_server.address)
     monkeypatch.setenv("HEADRACE_ZOOKEEPER__ROOT", root)
     session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=root))

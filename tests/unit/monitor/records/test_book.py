@@ -60,6 +60,35 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
 
 
+LOST: Final = {ORDERS: [DatastreamProblem("HeadraceProcessLost", "east", "clicks-1 has no process")]}
+
+
+def test_records_that_a_problem_delayed_belong_to_its_incident() -> None:
+    """They are copied, and known to be late, only after the problem has ended."""
+    book = IncidentBook()
+    (opened,) = book.judged(well(), 1_000, LOST)
+    (settling,) = book.judged(well(), 9_000)
+    assert (settling.is_open, settling.closing_ms) == (True, 39_000)
+    delayed = replace(late()[ORDERS], lateness=Lateness(((2_000, 9_000),), is_over=False))
+    (found,) = book.judged({ORDERS: delayed}, 16_000)
+    assert (found.id, found.is_late, found.bad_seconds) == (opened.id, True, 7.0)
+    (closed,) = book.judged(well(), 60_000)
+    assert phases(closed) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
+
+
+def test_a_problem_that_returns_belongs_to_its_incident() -> None:
+    book = IncidentBook()
+    (opened,) = book.judged(well(), 1_000, LOST)
+    book.judged(well(), 9_000)
+    (returned,) = book.judged(well(), 20_000, LOST)
+    assert (returned.id, returned.closing_ms) == (opened.id, None)
+    (settling,) = book.judged(well(), 30_000)
+    assert settling.closing_ms == 60_000
+    assert book.judged(well(), 50_000) == []
+    (closed,) = book.judged(well(), 60_000)
+    assert phases(closed) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
+
+
 def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> FleetMovement:
     counts = (StateCount(MovementState.SOURCE_AWAY, partitions, "t-0", "no answer", 1_000, idle),)
     movement = Movement(counts if partitions else ())
@@ -163,7 +192,9 @@ def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() 
     assert not book.judged(late(), 21_000), "the alert has ended, the datastream is still late"
     (goes_on,) = book.judged(well(), 31_000, AWAY)
     assert (goes_on.is_open, goes_on.is_late) == (True, False)
-    (closed,) = book.judged(well(), 41_000)
+    (settling,) = book.judged(well(), 41_000)
+    assert (settling.is_open, settling.closing_ms) == (True, 61_000)
+    (closed,) = book.judged(well(), 61_000)
     told = [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
     assert (closed.id, phases(closed)) == (opened.id, told)
 

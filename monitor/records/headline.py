@@ -1,0 +1,69 @@
+"""Headline of an incident: the cause with the most bad seconds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, UNAVAILABLE, Cause, Diagnosis
+from monitor.records.record import IncidentRecord, Phase
+
+
+def with_known_cause(
+    record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
+) -> IncidentRecord | None:
+    """Count the time for a cause that follows from other problems, unless the diagnosis names another event;
+    None if no such cause is known."""
+    if known is None or not (found is None or found.cause in _AFTERWARDS):
+        return None
+    causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
+    return replace(record, causes=causes, cause=known if record.cause in _UNNAMED else record.cause)
+
+
+def with_cause(
+    record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
+) -> IncidentRecord:
+    """Update the cause of the incident, which is the cause with the most bad seconds.
+
+    A different cause replaces it only with clearly more bad seconds, so that alternating causes are one
+    entry. Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another
+    cause, because records that producers held back during an outage also have old timestamps."""
+    if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
+        return record
+    if found.cause is Cause.UNKNOWN and record.cause:
+        return record
+    headline, cause = record.cause, found.cause.value
+    if found.cause in CATCH_UPS and headline not in _REPLACEABLE:
+        cause = headline
+    exact = _EXACT.get(headline)
+    if exact is not None and exact == cause:
+        record = replace(record, causes=_renamed(record.causes, headline, cause))
+    elif _EXACT.get(cause) == headline:
+        cause = headline
+    causes = {**record.causes, cause: record.causes.get(cause, 0.0) + seconds}
+    record = replace(record, causes=causes)
+    has_most = causes[cause] > _CLEARLY_MORE * causes.get(headline, 0.0) + _CLEARLY_SECONDS
+    is_first = (headline in _UNNAMED and cause not in _UNNAMED) or exact == cause
+    if cause != headline and (is_first or has_most):
+        record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
+        return replace(record, cause=cause, evidence=dict(found.evidence))
+    return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
+
+
+def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
+    """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
+    one."""
+    others = {cause: seconds for cause, seconds in causes.items() if cause not in (name, exact)}
+    return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
+
+
+_EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
+_UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
+_BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
+_AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
+"""Causes that a diagnosis may name by mistake while a backlog is copied."""
+_UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
+_REPLACEABLE: Final = _UNNAMED | {cause.value for cause in CATCH_UPS}
+_CLEARLY_MORE: Final = 1.25
+_CLEARLY_SECONDS: Final = 20.0
