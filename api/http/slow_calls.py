@@ -61,8 +61,8 @@ class CallSlots:
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""Deadline for a response of a cluster. After a failure, further requests to the cluster fail immediately for
-the same time."""
+"""Deadline for a response of a cluster. After a failed request, all requests to this cluster fail immediately
+for as long as this deadline."""
 
 
 class ClusterInUse(Exception):

@@ -77,7 +77,8 @@ class LeaseBody(StrictModel):
 
 class LeaseAnswer(BaseModel):
     """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
-    has the lease. `monitor`: state to consider before acting."""
+    has the lease. `monitor`: whether monitors may request rebalances, and the rebalances that they requested
+    recently."""
 
     lease: str
     monitor: MonitorAnswer

@@ -157,9 +157,10 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class OverviewData:
-    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: usable capacity
-    of a task in bytes per second, for groups whose planning has not recorded it; None if placement is not by
-    load. `heat`: number of hot partitions by group and topic; None if the leader did not respond."""
+    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: configured
+    usable capacity of a task in bytes per second, for groups whose plans do not state it; None if placement
+    is not by load. `heat`: number of hot partitions by group and topic; None if the leader did not
+    respond."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]

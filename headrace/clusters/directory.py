@@ -16,8 +16,8 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Resolves cluster references: aliases of the settings, or addresses, which are connected to without
-    security. `addresses`: patterns of the addresses that definitions may use."""
+    """Resolves cluster references: aliases of the settings, or addresses. Connections to addresses use no TLS
+    or authentication. `addresses`: patterns of the addresses that definitions may use."""
 
     def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters

@@ -243,7 +243,7 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions. All changes are checked before any is written. Return the result of each.
+        """Change definitions, and return the result of each change. All are checked before any is written.
 
         A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and Forbidden.
         """

@@ -161,8 +161,8 @@ class Follower:
     def attend(self) -> None:
         """Extend the leases while a turn waits for the coordination store.
 
-        Called periodically by every thread that waits for the store, but has an effect only in the thread of
-        the current turn. If responses are slow, a turn with many requests takes longer than a lease.
+        Every thread that waits for the store calls this periodically, because with slow responses a turn with
+        many requests takes longer than a lease. It has an effect only in the thread of the current turn.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()

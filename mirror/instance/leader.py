@@ -307,7 +307,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the first partitions of new datastreams, before a plan contains partitions added later."""
+        """Store which partitions a new datastream had at first, before a plan contains later partitions."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )

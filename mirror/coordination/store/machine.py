@@ -52,7 +52,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State after `applied` commands. Equal on all replicas that applied the same ones."""
+    """State after `applied` commands. Replicas that applied the same commands have equal states."""
 
     root: TreeNode = field(default_factory=TreeNode)
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)

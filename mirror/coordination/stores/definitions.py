@@ -203,8 +203,9 @@ class DefinitionStore:
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition, whatever its node contains, and record its deletion. `entries`: outcome,
-        stored once even on concurrent removals. `now_ms`: used if the creation time is unknown."""
+        """Remove a definition, whatever its node contains, and record its deletion. `entries`: nodes with the
+        outcome, created only once even if several callers remove the definition at the same time. `now_ms`:
+        used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)

@@ -39,8 +39,8 @@ class Permission(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of an ACL matches topics (KIP-290). `MATCHING`, in a request only: all that match a
-    topic."""
+    """How the name of an ACL matches topics (KIP-290). `MATCHING`: only in requests, for the ACLs of all
+    patterns that match a topic."""
 
     MATCHING = 2
     LITERAL = 3

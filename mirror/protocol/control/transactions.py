@@ -112,7 +112,8 @@ def end_transaction(
     """Commit or abort a transaction. Below version 5 the response's producer id is -1; the caller keeps its
     identity.
 
-    `newest`: 4 for a transaction whose partitions were added explicitly.
+    `newest`: highest version of the request to use; 4 for a transaction whose partitions were added
+    explicitly.
     """
 
     def build(version: int) -> Any:
