@@ -48,7 +48,7 @@ class TokenBucket:
     """A quota in bytes per second that allows bursts of one second.
 
     A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
-    next take. `owner`: level at which the quota is set. `for_catching_up`: only lanes behind pay.
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes ignore it.
     """
 
     def __init__(
