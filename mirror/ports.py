@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
@@ -84,6 +84,10 @@ class CopyEngine(Protocol):
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the lanes of the last measurements that had an overdue response."""
+        ...
+
+    def windows(self) -> Mapping[LaneKey, LaneWindows]:
+        """Return the lanes of the last measurements whose rate the window of a distant broker limits."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

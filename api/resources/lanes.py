@@ -20,7 +20,7 @@ from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model import bounds
-from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered, WindowLimit
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
 from monitor.lane_verdicts import backlog_of, judged, judged_uncopied
@@ -122,6 +122,22 @@ class UnansweredAnswer(BaseModel):
     """For the produce request with the lane's oldest batch, or for the requests before its first batch."""
 
 
+class WindowAnswer(BaseModel):
+    """Distant broker whose socket buffers limit the rate of each connection to it."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    broker: int
+    window_bytes: int
+    """Maximum bytes that a connection carries per round trip."""
+    round_trip_ms: float
+    connections: int
+    """Number of additional connections in use."""
+    allowed_connections: int
+    """Maximum number of additional connections: `mirror.copying.read_connections` for the source,
+    `mirror.copying.write_connections` for the destination."""
+
+
 class PartitionState(AnswerModel, SharedFields):
     """State of copying a partition. Unknown numbers are null."""
 
@@ -143,6 +159,10 @@ class PartitionState(AnswerModel, SharedFields):
     times; 0 if no difference is known."""
     movement: MovementAnswer | None = None
     """Movement of the partition's position; null if unknown."""
+    source_window: WindowAnswer | None = None
+    """Broker of the source whose window limits the rate; null if it does not, or if unknown."""
+    destination_window: WindowAnswer | None = None
+    """Broker of the destination whose window limits the rate; null if it does not, or if unknown."""
 
 
 class LaneAnswer(PartitionState):
@@ -223,6 +243,8 @@ class LaneAnswer(PartitionState):
             held_back=_hold(state.hold) if state.held_back else None,
             timestamp_offset_seconds=_rounded(state.timestamp_offset_seconds),
             movement=MovementAnswer.from_lane(state, now, now_ms),
+            source_window=_window(state.track.windows.source),
+            destination_window=_window(state.track.windows.destination),
             backlog=backlog.origin,
             backlog_since_ms=backlog.since_ms,
             lost_instance=backlog.lost_instance,
@@ -272,6 +294,10 @@ def _unanswered(unanswered: Unanswered | None) -> UnansweredAnswer | None:
     return UnansweredAnswer(
         fetch_seconds=_rounded(unanswered.fetch_seconds), produce_seconds=_rounded(unanswered.produce_seconds)
     )
+
+
+def _window(window: WindowLimit | None) -> WindowAnswer | None:
+    return None if window is None else WindowAnswer(**window._asdict())
 
 
 class LanesAnswer(AnswerModel):

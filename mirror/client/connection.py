@@ -272,6 +272,8 @@ class Connection:
     def _on_ready(self, events: int) -> None:
         try:
             if events & WRITE:
+                now = self._loop.now()
+                self._put_off(lambda since: max(since, now))  # a slow line: the broker takes what is sent
                 self._write()
                 if not self._unsent:
                     self._watch()
@@ -328,6 +330,9 @@ class Connection:
                 return
             if received < len(window):
                 break
+        else:
+            if self.transport.has_received:
+                self._loop.call_soon(partial(self._on_ready, READ))
         self._expect()
 
     def _expect(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mirror.client.access import ClusterAccess
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
-from mirror.client.transport import beside, connect
+from mirror.client.sockets import beside, connect
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool

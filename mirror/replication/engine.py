@@ -18,11 +18,13 @@ from typing import Final
 from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import (
     ANSWERED,
+    NO_WINDOWS,
     LaneEvent,
     LaneKey,
     LanePaused,
     LaneSpec,
     LaneStopped,
+    LaneWindows,
     Unanswered,
 )
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -50,6 +52,7 @@ from mirror.replication.reports.measurements import (
     counted_metric,
     lacks_end,
     take_metric,
+    windows_of,
 )
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
@@ -219,6 +222,11 @@ class BatchEngine:
         return {
             lane.key: lane.observed.overdue for lane in self._measured if lane.observed.overdue != ANSWERED
         }
+
+    def windows(self) -> Mapping[LaneKey, LaneWindows]:
+        """Return the windows of brokers that limit the rates of lanes in the latest measurements."""
+        found = ((lane.key, windows_of(lane)) for lane in self._measured)
+        return {key: windows for key, windows in found if windows != NO_WINDOWS}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """Return the seconds for which brokers have throttled this engine (KIP-219) since the last call, by

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, get_args
 
 from mirror.errors import CorruptData, HeadraceError
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
@@ -214,11 +214,19 @@ class WaitingLane(NamedTuple):
     unanswered: Unanswered
 
 
+class LimitedLane(NamedTuple):
+    """A lane whose rate the window of a distant broker limits."""
+
+    key: LaneKey
+    windows: LaneWindows
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRates:
     """Message from a worker in every metrics interval: rates of the lanes that changed, sums of their tasks,
     clusters that throttle the worker, and known clock skews of clusters. `at`: time of the measurement by the
-    machine's monotonic clock (seconds); None for now. `waiting`: lanes that wait for an overdue response."""
+    machine's monotonic clock (seconds); None for now. `waiting`: lanes that wait for an overdue response.
+    `limited`: lanes whose rate the window of a distant broker limits."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
@@ -226,6 +234,7 @@ class LaneRates:
     clocks: tuple[ClusterClock, ...] = ()
     at: float | None = None
     waiting: tuple[WaitingLane, ...] = ()
+    limited: tuple[LimitedLane, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

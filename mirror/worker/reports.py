@@ -19,6 +19,7 @@ from mirror.worker.protocol import (
     LaneRate,
     LaneRates,
     LaneReports,
+    LimitedLane,
     Message,
     RecordsDropped,
     TaskSums,
@@ -94,7 +95,8 @@ class MetricReports:
         rates = tuple(LaneRate.of(lane, place, core, *rest) for lane, place, *rest in stands)
         waiting = tuple(WaitingLane(*pair) for pair in self._engine.unanswered().items())
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
-        return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting),)
+        limited = tuple(LimitedLane(*pair) for pair in self._engine.windows().items())
+        return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting, limited),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
         """Return the share of the interval spent waiting for a core; the engine runs in the calling

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mirror.errors import DamagedState
-from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner, WindowLimit
 from mirror.model.topics import TopicSelection
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.latency import Source
@@ -59,6 +59,8 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         fetch_unanswered=unanswered.get("fetch_seconds"),
         produce_unanswered=unanswered.get("produce_seconds"),
         hold=_hold(one.get("held_back")),
+        source_window=_window(one.get("source_window")),
+        destination_window=_window(one.get("destination_window")),
         origin=_origin(one.get("backlog")),
         origin_ms=one.get("backlog_since_ms"),
         lost=one.get("lost_instance") or "",
@@ -86,3 +88,7 @@ def _hold(document: Mapping[str, Any] | None) -> QuotaHold | None:
     if document is None or document["owner"] not in set(QuotaOwner):
         return None
     return QuotaHold(QuotaOwner(document["owner"]), document["share"], document["broker"])
+
+
+def _window(document: Mapping[str, Any] | None) -> WindowLimit | None:
+    return None if document is None else WindowLimit(*(document[name] for name in WindowLimit._fields))

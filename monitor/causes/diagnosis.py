@@ -54,8 +54,8 @@ CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKL
 class Diagnosis:
     """Cause of a datastream's late records. `sentence`: description with figures; it includes the second most
     frequent cause, if any. `evidence`: figures by name. `can_move`: whether load can move to another task.
-    `rests_on_wait`: whether source-bound was concluded only from the time that records waited at the source;
-    this time is also high while a backlog drains."""
+    `rests_on_wait`: whether source-bound or network was concluded only from the time that records waited at
+    the source; this time is also high while a backlog drains."""
 
     cause: Cause
     sentence: str

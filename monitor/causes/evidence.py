@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mirror.model.datastreams.lanes import QuotaHold
+from mirror.model.datastreams.lanes import QuotaHold, WindowLimit
 from monitor.movement.states import MovementState
 from monitor.objectives.late_times import TimeInterval
 
@@ -55,7 +55,8 @@ class LaneEvidence:
     `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process for all lanes;
     `worker_waited`: fraction of time for which the worker process waited for a core. `fetch_unanswered`,
     `produce_unanswered`: age of the oldest request without a response in seconds; None if no response is
-    overdue. `hold`: quota that throttles the lane. `origin`: event that caused the lane's backlog, if the
+    overdue. `source_window`, `destination_window`: distant broker whose window limits the
+    rate. `hold`: quota that throttles the lane. `origin`: event that caused the lane's backlog, if the
     lane has been late since then. `origin_ms`: time of that event. `lost`: name of the lost instance.
     `timestamp_offset`: seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
     """
@@ -78,6 +79,8 @@ class LaneEvidence:
     worker_waited: float | None = None
     fetch_unanswered: float | None = None
     produce_unanswered: float | None = None
+    source_window: WindowLimit | None = None
+    destination_window: WindowLimit | None = None
     hold: QuotaHold | None = None
     origin: BacklogOrigin | None = None
     origin_ms: int | None = None

@@ -37,6 +37,8 @@ count.
          |   spent until the destination acknowledges                        | destination-bound
          |   spent in transfer from the source                               | source-bound
          |   spent in both, neither alone                                    | network
+         |   as the first two (also in 10 and 11), but the window of a distant | network
+         |   broker limits the rate, and responses take no longer than usual  |
     10   | batches wait in our queue for the destination, for most of the    |
          | latency or longer than the objective                              | destination-bound
     11   | they wait at the source for most of it: and the backlog shrinks   | as 5
@@ -144,8 +146,11 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     if second is not None:
         more = _findings(second, by_cause[second], evidence, len(late))
         sentence = f"{sentence}; also {sentence_of(second, more)}"
-    rests_on_wait = first is Cause.SOURCE_BOUND and all(map(_waited, found.lanes))
+    rests_on_wait = first in _OF_WAITING and all(map(_waited, found.lanes))
     return Diagnosis(first, sentence, found.numbers(), second, found.can_move, rests_on_wait)
+
+
+_OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
@@ -184,14 +189,18 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
         return Cause.START_UP
     if lane.state is State.CATCHING_UP and lane.eta_seconds is not None:
         return _catch_up(lane)
-    if _is_known_to_catch_up(lane):
+    if _is_known_to_catch_up(lane, limit_ms):
         return _catch_up(lane)
     hold = hold_of(lane, lanes)
     quota = _quota(lane, hold, lanes)
     if quota is not None:
         return quota
     overload = _overload(lane, hold, lanes)
-    if overload is None and lane.origin is not None and (lane.origin in _ORIGINS or not _is_slow(lane)):
+    if (
+        overload is None
+        and lane.origin is not None
+        and (lane.origin in _ORIGINS or not _is_slow(lane, limit_ms))
+    ):
         return _catch_up(lane)
     return (
         overload
@@ -221,10 +230,12 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
         usual_ms = lane.phases.fetch if found is Cause.SOURCE_BOUND else lane.phases.produce
     if longest >= max(_GONE_SECONDS, _USUAL * usual_ms / 1000):
         found = UNAVAILABLE.get(found, found)
+    elif longest < _USUAL * usual_ms / 1000:
+        found = _by_window(lane, found)
     return None if found is Cause.UNKNOWN else found
 
 
-def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
+def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or a pause by an operator counts as the origin even if a cluster does not respond."""
@@ -233,11 +244,14 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
         return by_task or lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
         return False
-    return lane.origin in _ORIGINS or not _is_slow(lane)
+    return lane.origin in _ORIGINS or not _is_slow(lane, limit_ms)
 
 
-def _is_slow(lane: LaneEvidence) -> bool:
-    """Return whether a cluster is slow to respond or has not responded."""
+def _is_slow(lane: LaneEvidence, limit_ms: float) -> bool:
+    """Return whether a cluster is slow to respond or has not responded, or the distance limits the rate."""
+    has_window = lane.source_window is not None or lane.destination_window is not None
+    if has_window and _bound(lane, lane.phases, limit_ms) is Cause.NETWORK:
+        return True
     if lane.fetch_unanswered is not None or lane.produce_unanswered is not None:
         return True
     return lane.phases is not None and max(lane.phases.fetch, lane.phases.produce) > _MOST * lane.phases.total
@@ -325,17 +339,27 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
         return None
     total, behind = phases.total, phases.queue + phases.produce
     if phases.produce > _MOST * total:
-        return Cause.DESTINATION_BOUND
+        return _by_window(lane, Cause.DESTINATION_BOUND)
     if phases.fetch > _MOST * total:
-        return Cause.SOURCE_BOUND
+        return _by_window(lane, Cause.SOURCE_BOUND)
     if min(phases.produce, phases.fetch) >= _LEAST_OF_BOTH * total:
         return Cause.NETWORK
     has_time = lane.worker_cpu is not None
     if behind > min(_MOST * total, limit_ms) and (has_time or phases.produce >= _LEAST_OF_BOTH * behind):
-        return Cause.DESTINATION_BOUND
+        return _by_window(lane, Cause.DESTINATION_BOUND)
     if phases.wait > _MOST * total and lane.state is State.CATCHING_UP:
         return _catch_up(lane)
-    return Cause.SOURCE_BOUND if phases.wait > _MOST * total and has_time else None
+    if phases.wait <= _MOST * total or not has_time:
+        return None
+    # What the mirror cannot send soon enough waits at the source, as its own queue is full.
+    return Cause.NETWORK if lane.destination_window is not None else _by_window(lane, Cause.SOURCE_BOUND)
+
+
+def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
+    """Return the network instead of a cluster if a window of this cluster limits the rate: the broker takes
+    or sends as much per round trip as its buffers allow."""
+    windows = {Cause.SOURCE_BOUND: lane.source_window, Cause.DESTINATION_BOUND: lane.destination_window}
+    return Cause.NETWORK if windows.get(found) is not None else found
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
-from mirror.wording import clock_text, counted, duration_text, rate_text
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner, WindowLimit
+from mirror.wording import clock_text, counted, duration_text, rate_text, size_text
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, LaneEvidence, Phases
 from monitor.movement.states import MovementState
@@ -71,6 +72,16 @@ class CauseFigures:
         return {name: seconds for name, seconds in waits.items() if seconds}
 
     @property
+    def window(self) -> tuple[str, WindowLimit] | None:
+        """Window that limits the most lanes, and its side: source or destination. The larger round trip
+        breaks a tie."""
+        sides = [("source", lane.source_window) for lane in self.lanes]
+        sides += [("destination", lane.destination_window) for lane in self.lanes]
+        known = Counter((side, window.broker) for side, window in sides if window is not None)
+        found = [(side, window) for side, window in sides if window is not None]
+        return max(found, key=lambda one: (known[one[0], one[1].broker], one[1][2], one), default=None)
+
+    @property
     def timestamp_offset(self) -> float:
         """Largest offset of timestamps in seconds, ahead or behind; 0 if there is none."""
         return max((lane.timestamp_offset or 0.0 for lane in self.lanes), key=abs, default=0.0)
@@ -100,6 +111,10 @@ class CauseFigures:
         found |= {
             f"{name}_unanswered_seconds": round(seconds, 1) for name, seconds in self.unanswered.items()
         }
+        if self.window is not None:
+            side, window = self.window
+            figures = window._asdict()
+            found |= {"limited_at": f"broker {figures.pop('broker')} of the {side}", **figures}
         if self.task_lanes:
             found["task"] = self.task_lanes[0].task or ""
         if self.task_rate is not None:
@@ -148,10 +163,12 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
             away = _unreachable(found.lanes)
             if away:
                 return (away,)
-            return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
+            details = (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
+            return (_filled(found.window), *details) if cause is Cause.NETWORK else details
         case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST | Cause.INSTANCE_LOST:
             lost = _lost(found.lanes) or (_silent(found.silent) if cause is Cause.INSTANCE_LOST else "")
-            return (lost, _backlog(found.lanes) if found.lanes else "", _held(found.hold))
+            backlog = _backlog(found.lanes) if found.lanes else ""
+            return (lost, backlog, _held(found.hold), _filled(found.window))
         case Cause.START_UP | Cause.WRONG_TIMESTAMPS:
             return _unlike(cause, found.lanes)
         case Cause.UNKNOWN:
@@ -227,6 +244,26 @@ def _held(hold: QuotaHold | None) -> str:
             return f"{_broker(hold)} of the destination throttles {share}"
         case QuotaOwner.OTHERS:
             return f"yields {share} to partitions that would lose records sooner"
+
+
+_CURES: Final = {
+    "source": ("sends", "socket.send.buffer.bytes", "read_connections"),
+    "destination": ("takes", "socket.receive.buffer.bytes", "write_connections"),
+}
+
+
+def _filled(limit: tuple[str, WindowLimit] | None) -> str:
+    """Name a distant broker whose window limits the rate, with both cures."""
+    if limit is None:
+        return ""
+    side, window = limit
+    verb, buffers, setting = _CURES[side]
+    return (
+        f"broker {window.broker} of the {side} {verb} at most {size_text(window.window_bytes)} per round trip"
+        f" of {_length(window.round_trip_ms)} on each connection, and {window.connections} of"
+        f" {window.allowed_connections} additional connections are in use; set {buffers} of the broker to -1,"
+        f" or raise mirror.copying.{setting}"
+    )
 
 
 def _broker(hold: QuotaHold) -> str:

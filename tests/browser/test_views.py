@@ -13,9 +13,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from api.resources.advice import AdviceAnswer
+from api.resources.lanes import WindowAnswer
 from api.resources.overview import DatastreamGlance, OverviewAnswer
 from api.resources.partitions.histories import LoadHistoryAnswer
 from api.resources.usage import UsageAnswer
+from mirror.model.datastreams.lanes import WindowLimit
 from tests.browser.served import served
 from tests.fakes.site import Site
 
@@ -623,3 +625,11 @@ def test_usage_is_shown_by_owner_topic_and_day(page: Page) -> None:
     assert [series["values"] for series in drawn["series"]] == [[2, 0], [1, 0]]
     cost = call(page, "views/usage", "factsOf", usage)[-1]
     assert cost["text"] == "unknown"
+
+
+def test_the_window_of_a_distant_broker_is_the_reason_of_a_partition(page: Page) -> None:
+    figures = (3, 125_000, 100.2, 24, 64)
+    window = WindowAnswer(**dict(zip(WindowLimit._fields, figures, strict=True))).model_dump()
+    lane = {"topic": "t", "partition": 0, "state": "copying", "reason": "", "destination_window": window}
+    (row,) = call(page, "views/partitions", "rowsOf", {"partitions": [lane]})
+    assert all(text in row["why"] for text in ("broker 3", "125 kB", "24 of 64", "write_connections"))

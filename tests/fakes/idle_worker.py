@@ -9,7 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, LaneStarted, LaneStopped, Unanswered
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneKey,
+    LaneSpec,
+    LaneStarted,
+    LaneStopped,
+    LaneWindows,
+    Unanswered,
+)
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
@@ -67,6 +75,10 @@ class IdleEngine:
         return []
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """Return nothing."""
+        return {}
+
+    def windows(self) -> Mapping[LaneKey, LaneWindows]:
         """Return nothing."""
         return {}
 

@@ -96,6 +96,8 @@ class PartitionLag(PartitionState):
             bytes_per_second=lane.bytes_per_second,
             timestamp_offset_seconds=lane.timestamp_offset_seconds,
             movement=lane.movement,
+            source_window=lane.source_window,
+            destination_window=lane.destination_window,
         )
 
     @classmethod

@@ -26,7 +26,7 @@ from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import Drops
 from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
-from mirror.worker.protocol import LaneRate, WaitingLane
+from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
@@ -322,11 +322,13 @@ class LaneTable:
         answered_at: float | None = None,
         at: float | None = None,
         waiting: Iterable[WaitingLane] = (),
+        limited: Iterable[LimitedLane] = (),
     ) -> None:
         """Record the latest measurements of lanes.
 
         `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
         now (both in monotonic seconds). `waiting`: lanes with overdue responses.
+        `limited`: lanes whose rate the window of a broker limits.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
@@ -338,6 +340,9 @@ class LaneTable:
         for key, unanswered in waiting:
             if key in states:
                 states[key].track.unanswered = unanswered
+        for key, windows in limited:
+            if key in states:
+                states[key].track.windows = windows
 
     def note(self, event: LaneEvent) -> None:
         """Apply an event of a lane."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
-from mirror.model.datastreams.lanes import Unanswered
+from mirror.model.datastreams.lanes import NO_WINDOWS, Unanswered
 from mirror.model.movement.history import (
     NO_HISTORY,
     UNKNOWN_RETENTION,
@@ -29,7 +29,8 @@ class LaneTrack:
     `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;
     infinite without waiting records, or if the worker will report when records become late; minus infinity
     for all other lanes. `may_lose`: whether the source may delete uncopied records, as far as known.
-    `unanswered`: overdue requests at the last report; None if none. `moved_at`: last report of copied or
+    `unanswered`: overdue requests at the last report; None if none. `windows`: windows of brokers that
+    limited its rate at the last report. `moved_at`: last report of copied or
     waiting records; minus infinity if never.
     """
 
@@ -42,12 +43,14 @@ class LaneTrack:
         "quiet_at",
         "rate",
         "unanswered",
+        "windows",
     )
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
         self.moved_at = -inf
         self.unanswered: Unanswered | None = None
+        self.windows = NO_WINDOWS
         self._loss_look = NO_HISTORY, inf
         self._keep(history, is_watched=False)
 
@@ -75,7 +78,7 @@ class LaneTrack:
 
     def note(self, rate: LaneRate, now: float, answered_at: float | None) -> None:
         """Apply a report. `answered_at`: as for `LaneHistory.after`."""
-        before, self.rate, self.unanswered = self.rate, rate, None
+        before, self.rate, self.unanswered, self.windows = self.rate, rate, None, NO_WINDOWS
         if rate.messages_per_second > 0 or rate.lag_records > 0:
             self.moved_at = now
         place = rate.position

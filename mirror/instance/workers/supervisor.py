@@ -306,7 +306,7 @@ class Supervisor:
                 share = self._shares[worker.number]
                 self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
                 at = self._clock.monotonic() if item.message.at is None else item.message.at
-                self._table.measure(rates, share.measured_at, at, item.message.waiting)
+                self._table.measure(rates, share.measured_at, at, item.message.waiting, item.message.limited)
                 share.measured_at = at
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops

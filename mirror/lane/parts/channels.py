@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+from mirror.model.datastreams.lanes import WindowLimit
+
 L = TypeVar("L", contravariant=True)
 
 
@@ -36,6 +38,10 @@ class Reader(Protocol[L]):
         none is outstanding."""
         ...
 
+    def window_limit(self) -> WindowLimit | None:
+        """Return the window of the broker if it limits the rate of reading."""
+        ...
+
 
 class Writer(Protocol[L]):
     """A channel that produces to the broker with the id `broker`."""
@@ -49,6 +55,10 @@ class Writer(Protocol[L]):
     def unanswered_since(self) -> float:
         """Return the time (monotonic seconds) at which the oldest outstanding response was due; infinity if
         none is outstanding."""
+        ...
+
+    def window_limit(self, lane: L) -> WindowLimit | None:
+        """Return the window of the broker if it limits the rate at which the lane is written."""
         ...
 
     def detach(self, lane: L) -> None:

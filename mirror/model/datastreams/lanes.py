@@ -139,6 +139,27 @@ class Unanswered(NamedTuple):
 ANSWERED: Final = Unanswered()
 
 
+class WindowLimit(NamedTuple):
+    """A distant broker whose socket buffers limit the connections to it: each carries at most `window_bytes`
+    in a round trip. `connections`: number of additional connections in use."""
+
+    broker: int
+    window_bytes: int
+    round_trip_ms: float
+    connections: int
+    allowed_connections: int
+
+
+class LaneWindows(NamedTuple):
+    """Brokers of a lane whose windows limit its rate. None if the window is not the limit, or if unknown."""
+
+    source: WindowLimit | None = None
+    destination: WindowLimit | None = None
+
+
+NO_WINDOWS: Final = LaneWindows()
+
+
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
     """The lane is throttled by a configured quota. `reason` names the quota, and is empty once no quota

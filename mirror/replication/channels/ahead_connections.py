@@ -14,6 +14,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.replication.channels.connection_count import ConnectionCount
 from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.read_plan import OffsetRange
@@ -106,6 +107,17 @@ class AheadConnections:
         """Return the time at which the oldest outstanding response was due; infinity if none is
         outstanding."""
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
+
+    def window_limit(self) -> WindowLimit | None:
+        """Return the window of the broker if it limits the rate, even with all connections that are
+        allowed."""
+        opened = next(iter(self.by_number.values()), None)
+        each = self._count.bytes_each(self._cluster.loop.now())
+        if opened is None or not each:
+            return None
+        trip = opened.connection.round_trip()
+        count, most = len(self.by_number), self._count.most
+        return WindowLimit(self._broker, round(each * trip), round(trip * 1000, 1), count, most)
 
     def take_throttled(self, now: float) -> float:
         """Return the seconds for which the broker has throttled the most throttled connection since the last

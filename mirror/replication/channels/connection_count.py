@@ -24,6 +24,11 @@ _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
 """Time before a larger number is tried again."""
+_EACH_KEPT: Final = 0.6
+"""Minimum rate of a connection, relative to its rate with fewer connections, if a window limits it. A limit
+shared by all connections reduces the rate to a quarter."""
+_VALID_SECONDS: Final = 10.0
+"""Time after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
 """Time without a large response after which all additional connections are closed."""
 
@@ -31,7 +36,10 @@ _UNUSED_SECONDS: Final = 30.0
 class ConnectionCount:
     """Number of additional connections, from 0 to `most`."""
 
-    __slots__ = ("_before", "_bytes", "_held_until", "_measured_from", "_rate", "_used_at", "count", "most")
+    __slots__ = (
+        *("_before", "_bytes", "_each", "_held_until", "_judged_at", "_measured_from", "_most_each", "_rate"),
+        *("_used_at", "count", "most"),
+    )
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -43,7 +51,9 @@ class ConnectionCount:
         self._bytes = 0
         self._measured_from: float | None = None
         self._held_until = 0.0
-        self._used_at = 0.0
+        self._used_at = self._judged_at = 0.0
+        self._each = self._most_each = 0.0
+        """Bytes per second and connection at the last measurement, and the most with fewer connections."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
         """Record a large response of `size` bytes, and return the new number of connections.
@@ -71,10 +81,12 @@ class ConnectionCount:
 
     def _judge(self, rate: float, now: float, round_trip: float) -> None:
         is_trial = self.count > self._before
+        self._judged_at, self._each = now, rate / self.count
         if is_trial and rate < _LEAST_GAIN * self._rate:
             self.count, self._held_until = self._before, now + _HOLD_SECONDS
         elif now >= self._held_until and self.count < self.most:
             self._before, self._rate = self.count, rate
+            self._most_each = max(self._most_each, self._each)
             self.count = min(self.count * _GROWTH, self.most)
         else:
             self._before = self.count
@@ -86,6 +98,15 @@ class ConnectionCount:
     def _start(self) -> float:
         return self._measured_from or 0.0
 
+    def bytes_each(self, now: float) -> float:
+        """Return the rate of a connection in bytes per second if its window limits it, otherwise 0.
+
+        The window is the limit if the maximum number of connections is open and each is about as fast as with
+        fewer connections.
+        """
+        is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
+        return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0
+
     def is_unused(self, now: float) -> bool:
         """Return whether the connections should be closed, because nothing was read for some time."""
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
@@ -94,6 +115,7 @@ class ConnectionCount:
         """Reset the state, because no additional connection is left."""
         self.count = self._before = self._bytes = 0
         self._rate, self._measured_from, self._held_until = 0.0, None, 0.0
+        self._each = self._most_each = self._judged_at = 0.0
 
 
 def _settle(round_trip: float) -> float:

@@ -20,6 +20,7 @@ from mirror.client.request import Request
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
@@ -56,8 +57,7 @@ class FetchChannel:
         self._version = -1
         self._session = FetchSession(incremental=True)
         self._max_bytes = rules.max_bytes
-        self._is_asking = self._is_waiting = False
-        self._is_opening = self._is_closed = False
+        self._is_asking = self._is_waiting = self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._unanswered_since: float | None = None
         """Time since which the channel has waited for a fetch result; None after it has received one."""
@@ -179,10 +179,12 @@ class FetchChannel:
         own = self._connection.unanswered_since if self._connection is not None else inf
         return own if self._ahead is None else min(own, self._ahead.connections.unanswered_since())
 
+    def window_limit(self) -> WindowLimit | None:
+        return None if self._ahead is None else self._ahead.connections.window_limit()
+
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
-        connection = self._connection
-        seconds = connection.throttling.take(now) if connection is not None else 0.0
+        seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         if self._ahead is not None:
             seconds = max(seconds, self._ahead.connections.take_throttled(now))
         return seconds, tuple(self._lanes.values()) if seconds else ()
@@ -200,13 +202,14 @@ class FetchChannel:
         wait = max(self._not_before, connection.throttled_until) - loop.now()
         if wait > 0:
             self._is_waiting = True
-            loop.call_later(wait, self._pump_again)
+
+            def pump_again() -> None:
+                self._is_waiting = False
+                self.pump()
+
+            loop.call_later(wait, pump_again)
             return
         self._ask(connection)
-
-    def _pump_again(self) -> None:
-        self._is_waiting = False
-        self.pump()
 
     def _ask(self, connection: Connection) -> None:
         self._is_asking = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import inf
@@ -24,10 +25,12 @@ from mirror.lane.batch_merge import BatchMerger, move, next_size
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.replication.channels.produce_rules import ProduceListener
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+from mirror.replication.channels.window_reports import WindowReports
 from mirror.replication.channels.write_order import WriteOrder
 
 _log = logging.getLogger(__name__)
@@ -35,6 +38,10 @@ _log = logging.getLogger(__name__)
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
 """Size up to which batches are merged: larger ones would take the memory of several connections."""
+_WINDOWS_MERGED: Final = 1.25
+"""Windows for each connection of a partition up to which batches are merged: a partition writes at most one
+batch in each round trip and the time of the broker. Larger ones take memory, and their connections wait
+longer for each other."""
 _MOST_CONNECTIONS: Final = 12
 """For one partition. It writes at most one batch in each round trip; more connections would not be faster."""
 _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
@@ -98,7 +105,8 @@ class ParallelWrites:
         self._broker = broker
         self._most = most
         self._budget = budget
-        self._merger = BatchMerger(min(_MOST_BYTES, budget.limit // 8), _MOST_IN_FLIGHT, budget)
+        self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
+        self._merger = BatchMerger(self._most_bytes, _MOST_IN_FLIGHT, budget)
         self._listener = listener
         self._orders: dict[Lane, WriteOrder[_Write]] = {}
         """Unanswered requests by lane. A lane is removed when it has none and little waits."""
@@ -107,6 +115,7 @@ class ParallelWrites:
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
         """Largest window that the broker has offered."""
+        self._reported = WindowReports()
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
@@ -126,6 +135,21 @@ class ParallelWrites:
                 connection.round_trip() * 1000,
                 self._most,
             )
+
+    def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
+        """Return the broker's window if it has limited the lane's connections since the last call.
+
+        `first`: the lane's own connection, used by lanes without parallel requests.
+        """
+        order = self._orders.get(lane)
+        used = {write.via.connection for write in order.requests} if order is not None else set()
+        now = self._cluster.loop.now()
+        found = [self._reported.is_limit(connection, now) for connection in used or {first}]
+        if 2 * sum(found) <= len(found):
+            return None
+        trip_ms = round(first.round_trip() * 1000, 1)
+        count = sum(bool(via.writes) for via in self._open.values())
+        return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
 
     def take(self, lane: Lane) -> bool:
         """Send the lane's next batches if its first connection would delay them; return whether it would.
@@ -185,8 +209,10 @@ class ParallelWrites:
     def _pump(self) -> None:
         """Begin as many batches as are allowed now, one for each lane in turn."""
         self._is_pumping = False
-        self._drop_closed()
+        self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
         share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
+        enough = max(round(_WINDOWS_MERGED * share), 2) * self._window_bytes
+        self._merger = replace(self._merger, most_bytes=min(enough, self._most_bytes))
         is_suspended = self._cluster.loop.now() < self._suspended_until
         active = [] if is_suspended else list(self._orders.items())
         while active and not self._is_closed:
@@ -356,7 +382,7 @@ class ParallelWrites:
             connection = await self._cluster.connection(self._broker, f"{_ROLE} {number}")
         except HeadraceError as error:
             _log.debug("%s: no further connection: %s", self._cluster.name, error)
-            self._drop_closed()
+            self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
             if not self._open:
                 retry_at = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
                 self._suspended_until = max(self._suspended_until, retry_at)
@@ -382,9 +408,6 @@ class ParallelWrites:
                 self._close_unused_later(via)
 
         self._cluster.loop.call_later(_UNUSED_SECONDS, check)
-
-    def _drop_closed(self) -> None:
-        self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
 
 
 class DistantBrokers:

@@ -51,16 +51,19 @@ class SendLimits(NamedTuple):
 class SendWindow:
     """Measurements of one connection."""
 
-    __slots__ = ("_before", "_since", "_window_bytes")
+    __slots__ = ("_before", "_since", "_window_bytes", "is_limit")
 
     def __init__(self) -> None:
+        self.is_limit = False
+        """Result of the last measurement: whether the window limited the connection."""
         self._since: float | None = None
         self._before = SendLimits()
         self._window_bytes = 0
         """Largest window since then; a broker that is slow for a moment offers less."""
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
-        """Note the kernel's figures, and return whether the window limited the connection most recently.
+        """Note the kernel's figures, and return whether a measurement has ended by which the window limits
+        the connection.
 
         `now` and `round_trip` in seconds.
         """
@@ -74,6 +77,6 @@ class SendWindow:
         busy = limits.busy - self._before.busy
         acked = limits.acked_bytes - self._before.acked_bytes
         self._since, self._before, self._window_bytes = now, limits, limits.window_bytes
-        if not window or busy < _BUSY * seconds:
-            return False
-        return acked * round_trip >= _FULL * window * busy
+        is_judged = bool(window) and busy >= _BUSY * seconds
+        self.is_limit = is_judged and acked * round_trip >= _FULL * window * busy
+        return self.is_limit

@@ -24,6 +24,7 @@ from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
@@ -114,6 +115,10 @@ class ProduceChannel:
     def unanswered_since(self) -> float:
         since = self._connection.unanswered_since if self._connection is not None else inf
         return since if self._parallel is None else min(since, self._parallel.unanswered_since())
+
+    def window_limit(self, lane: Lane) -> WindowLimit | None:
+        parallel, connection = self._parallel, self._connection
+        return None if parallel is None or connection is None else parallel.window_limit(lane, connection)
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of throttling by the broker since the last call, and the affected lanes."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
-from mirror.model.datastreams.lanes import ANSWERED, Unanswered
+from mirror.model.datastreams.lanes import ANSWERED, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.model.movement.excuses import ExcusedLane
@@ -138,6 +138,14 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
     if max(fetch, produce) < _OVERDUE_SECONDS:
         return ANSWERED
     return Unanswered(_overdue(fetch), _overdue(produce))
+
+
+def windows_of(lane: Lane) -> LaneWindows:
+    """Return the windows of brokers that limit the rate of the lane."""
+    return LaneWindows(
+        lane.reader.window_limit() if lane.reader is not None and not lane.read.waits else None,
+        lane.writer.window_limit(lane) if lane.writer is not None and lane.queue.in_flight else None,
+    )
 
 
 def _overdue(seconds: float) -> float | None:

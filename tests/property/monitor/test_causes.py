@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
-from monitor.causes.diagnosis import OF_PLACEMENT, Cause
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner, WindowLimit
+from monitor.causes.diagnosis import OF_PLACEMENT, UNAVAILABLE, Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.judge import BUSY_CORES, diagnose, is_late
 from monitor.movement.states import MovementState
@@ -21,6 +21,7 @@ WAITING = (
 )
 lengths = st.floats(0, 100_000, allow_nan=False)
 rates = st.none() | st.floats(0, 1e9, allow_nan=False)
+windows = st.builds(WindowLimit, *(st.integers(0, 10**6) for _ in range(2)), lengths, st.just(4), st.just(64))
 lanes = st.builds(
     LaneEvidence,
     partition=st.sampled_from([f"t-{number}" for number in range(9)]),
@@ -41,6 +42,8 @@ lanes = st.builds(
     worker_waited=st.none() | st.floats(0, 1, allow_nan=False),
     fetch_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
     produce_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
+    source_window=st.none() | windows,
+    destination_window=st.none() | windows,
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
     origin=st.none() | st.sampled_from(BacklogOrigin),
@@ -115,3 +118,12 @@ def test_more_lanes_of_a_cause_never_make_it_less_likely(
 def test_wrong_timestamps_never_explain_lanes_that_are_late(found: Evidence) -> None:
     if any(is_late(one, LIMIT_MS) for one in found.lanes) or found.silent:
         assert diagnose(found, LIMIT_MS).cause is not Cause.WRONG_TIMESTAMPS
+
+
+@given(evidence)
+def test_a_window_of_a_broker_only_replaces_a_cluster_by_the_network(found: Evidence) -> None:
+    """Every other cause of a lane is the same with and without it."""
+    for lane in found.lanes:
+        plain = replace(lane, source_window=None, destination_window=None)
+        before, after = (diagnose(Evidence((one,)), LIMIT_MS).cause for one in (plain, lane))
+        assert before is after or (after is Cause.NETWORK and before in {*UNAVAILABLE, Cause.BACKLOG})

@@ -14,7 +14,7 @@ from api.resources.partitions.lags import lag_of as from_instances
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.lane.ledger import OffsetClass
-from mirror.model.datastreams.lanes import PauseCause
+from mirror.model.datastreams.lanes import LaneWindows, PauseCause, WindowLimit
 from mirror.model.identifiers import InstanceName
 from mirror.model.movement.history import UNLIMITED, LaneHistory, Retention
 from mirror.model.topics import TopicDescription
@@ -60,6 +60,16 @@ def test_the_lag_is_the_sum_of_what_lanes_report(client: Client, site: Site) -> 
     assert {(one["topic"], one["task"], one["instance"]) for one in found["partitions"]} == {
         ("t", "orders-0", "one")
     }
+
+
+def test_a_window_that_limits_a_lane_is_shown_with_its_figures(client: Client, site: Site) -> None:
+    site.create()
+    measure(site, "t-0", 5, 70)
+    window = WindowLimit(3, 125_000, 100.2, 24, 64)
+    site.follower.workers._states[a_key("t-0")].track.windows = LaneWindows(destination=window)
+    limited, other = lag_of(client)["partitions"]
+    assert (limited["source_window"], limited["destination_window"]) == (None, window._asdict())
+    assert other["destination_window"] is None
 
 
 def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) -> None:

@@ -1,6 +1,6 @@
 // Content of the page of a datastream. Pure.
 
-import { count, duration, isKnown, many, percent, rate, timeOfDay } from "../lib/format.js";
+import { count, duration, isKnown, many, percent, rate, size, timeOfDay } from "../lib/format.js";
 import { standing, wordOf } from "./overview.js";
 
 export { standing };
@@ -161,7 +161,8 @@ const EVIDENCE = {
   quota: ["throttled by the quota of", String], throttled_share: ["throttled for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
   worker_cores: ["worker CPU usage", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker waiting for CPU", (value) => `${percent(value)} of the time`],
   fetch_unanswered_seconds: ["no response from the source for", seconds], produce_unanswered_seconds: ["no response from the destination for", seconds],
-  timestamp_offset_seconds: ["timestamps", stampOffset],
+  timestamp_offset_seconds: ["timestamps", stampOffset], limited_at: ["distance limits the connections of", String], window_bytes: ["each carries per round trip", size],
+  round_trip_ms: ["round trip", milliseconds], connections: ["additional connections", count], allowed_connections: ["of these allowed", count],
   task: ["task", String], task_bytes_per_second: ["task throughput", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["its throughput", rate],
 };
 

@@ -1,6 +1,6 @@
 // Partitions and definition of a datastream. Pure.
 
-import { count, duration, isKnown, many, rate, UNKNOWN } from "../lib/format.js";
+import { count, duration, isKnown, many, rate, size, UNKNOWN } from "../lib/format.js";
 import { wordOf } from "./overview.js";
 
 export const PAGE_SIZE = 50;
@@ -31,11 +31,20 @@ export function sortedBy(wanted, column) {
 export const rowsOf = (lag) => lag.partitions.map((one) => {
   const state = one.movement ? one.movement.state : one.state;
   return {
-    name: `${one.topic}-${one.partition}`, standing: standingOf(state), why: one.reason || one.movement?.reason || stampedText(one.timestamp_offset_seconds),
+    name: `${one.topic}-${one.partition}`, standing: standingOf(state), why: one.reason || one.movement?.reason || windowText(one) || stampedText(one.timestamp_offset_seconds),
     sourceEnd: count(one.source_end), position: count(one.position), lag: count(one.lag_records), oldest: duration(one.lag_ms),
     rate: rate(one.bytes_per_second), task: one.task || "no task", instance: one.instance || "no instance",
   };
 });
+
+/** The distant broker that limits the rate, with figures and the setting that allows more connections. */
+function windowText({ source_window: source, destination_window: destination }) {
+  const window = destination || source;
+  if (!window) return "";
+  const [side, setting] = destination ? ["destination", "write_connections"] : ["source", "read_connections"];
+  return `broker ${window.broker} of the ${side} carries at most ${size(window.window_bytes)} per round trip of ${duration(window.round_trip_ms)} and connection; ` +
+    `${count(window.connections)} of ${count(window.allowed_connections)} additional connections (${setting}) in use`;
+}
 
 function stampedText(offset) {
   return offset ? `timestamps ${duration(Math.abs(offset) * 1000)} ${offset > 0 ? "ahead" : "behind"}` : "";

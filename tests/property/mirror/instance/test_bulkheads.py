@@ -27,6 +27,7 @@ from mirror.model.datastreams.lanes import (
     LaneSpec,
     LaneStarted,
     LaneStopped,
+    LaneWindows,
     Unanswered,
 )
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
@@ -293,6 +294,10 @@ class FaultyEngine:
         return []
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """See the port."""
+        return {}
+
+    def windows(self) -> Mapping[LaneKey, LaneWindows]:
         """See the port."""
         return {}
 

@@ -16,9 +16,11 @@ from mirror.model.datastreams.lanes import (
     LaneSpec,
     LaneStarted,
     LaneStopped,
+    LaneWindows,
     QuotaHold,
     QuotaOwner,
     Unanswered,
+    WindowLimit,
 )
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.metrics import SUMMED
@@ -31,6 +33,7 @@ from mirror.worker.protocol import (
     LaneRate,
     LaneRates,
     LaneReports,
+    LimitedLane,
     Message,
     MessageReader,
     QuotaShare,
@@ -98,6 +101,10 @@ rates = st.builds(
     checkpoint=st.none() | offsets,
 )
 waiting = st.builds(WaitingLane, keys, st.builds(Unanswered, st.none() | numbers, st.none() | numbers))
+windows = st.builds(WindowLimit, offsets, offsets, numbers, offsets, offsets)
+limited = st.builds(
+    LimitedLane, keys, st.builds(LaneWindows, source=st.none() | windows, destination=st.none() | windows)
+)
 task_sums = st.builds(
     TaskSums,
     group=texts,
@@ -128,6 +135,7 @@ messages: st.SearchStrategy[Message] = (
         st.lists(task_sums, max_size=2).map(tuple),
         st.lists(st.builds(ThrottledTime, texts, numbers), max_size=2).map(tuple),
         waiting=st.lists(waiting, max_size=2).map(tuple),
+        limited=st.lists(limited, max_size=2).map(tuple),
     )
 )
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from mirror.model.datastreams.lanes import LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, Isolation
 from tests.fakes.broker.faults import Announce, Code, Cut, Delay, HandledRequest, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -70,6 +71,18 @@ def test_each_partition_far_away_is_written_on_its_own_connection(fakes: Mirrore
     backlog(fakes, 6)
     copy(fakes, 6)
     assert connections(fakes, PRODUCE) >= 6
+
+
+def test_a_request_that_travels_for_long_is_no_outage(fakes: MirroredFakes) -> None:
+    """A connection to the destination carries 40 KB a second, and the broker takes all of it."""
+    fakes.network.window_bytes, fakes.network.later = 4_000, fakes.target.later
+    fakes.make_topic("t", replication=1)
+    for number in range(3):
+        fakes.source.write("t", [(fakes.clock.now_ms(), b"k" * 300_000, b"%d" % number, [])])
+    fakes.start("t")
+    fakes.run_to("t", 3)
+    fakes.check_contents("t")
+    assert [type(event) for event in fakes.events] == [LaneStarted]
 
 
 def test_responses_in_any_order_are_passed_on_in_order(fakes: MirroredFakes) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, HandledRequest, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -117,6 +118,17 @@ def test_what_waits_is_merged(fakes: MirroredFakes) -> None:
     fakes.start("t")
     finish(fakes)
     assert len(produced(fakes)) < RECORDS / IN_BATCH / 2
+
+
+def test_many_partitions_merge_less(fakes: MirroredFakes) -> None:
+    """Each has few connections, and a larger batch than these carry in a round trip only takes memory."""
+    backlog(fakes, 6)
+    fakes.start("t", 6)
+    run_until_parallel(fakes, 16)
+    fakes.run(2.0)
+    lanes = [fakes.lane("t", number) for number in range(6)]
+    sent = [item for lane in lanes for item in lane.queue.sent if isinstance(item, OutBatch)]
+    assert max(len(item.batch) for item in sent) <= 5 * fakes.network.window_bytes
 
 
 def test_batches_that_wait_leave_memory_for_those_that_are_sent(fakes: MirroredFakes) -> None:

@@ -8,16 +8,19 @@ import pytest
 
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus, LaneTable
 from mirror.model.datastreams.lanes import (
+    NO_WINDOWS,
     LaneHeldBack,
     LanePaused,
     LaneResumed,
     LaneStarted,
+    LaneWindows,
     PauseCause,
     Unanswered,
+    WindowLimit,
 )
 from mirror.model.identifiers import InstanceName
 from mirror.model.movement.history import UNKNOWN_RETENTION, CaughtUpPosition, LanePosition, Retention
-from mirror.worker.protocol import LaneRate, WaitingLane
+from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 
@@ -182,6 +185,15 @@ def test_an_answer_is_overdue_until_the_next_report() -> None:
     table.measure([a_rate(None)], waiting=overdue)
     table.measure([a_rate(None)])
     assert state_of(table).track.unanswered is None
+
+
+def test_a_window_limits_a_lane_until_the_next_report() -> None:
+    table, _ = a_table()
+    windows = LaneWindows(destination=WindowLimit(3, 125_000, 100.0, 24, 64))
+    table.measure([a_rate(None)], limited=[LimitedLane(KEY, windows), LimitedLane(a_key("gone-0"), windows)])
+    assert state_of(table).track.windows == windows
+    table.measure([a_rate(None)])
+    assert state_of(table).track.windows == NO_WINDOWS
 
 
 def test_a_worker_that_does_not_answer_is_a_cause_of_its_own() -> None:

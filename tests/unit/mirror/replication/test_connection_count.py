@@ -55,3 +55,28 @@ def test_unused_connections_are_given_up() -> None:
 def test_one_connection_may_be_the_most() -> None:
     count = ConnectionCount(1)
     assert [count.note(_RESPONSE, float(now), 0.1) for now in range(1, 20)] == [1] * 19
+
+
+@pytest.mark.parametrize("round_trip", [0.02, 0.1, 0.2])
+def test_a_window_that_limits_all_connections_is_measured(round_trip: float) -> None:
+    found = settled(lambda connections: connections * 100_000 / round_trip, round_trip)
+    assert found.bytes_each(60.0) * round_trip == pytest.approx(100_000, rel=0.1)
+    assert not found.bytes_each(75.0), "outdated"
+
+
+@pytest.mark.parametrize("line", [5e6, 20e6, 30e6])
+def test_a_line_that_all_share_is_no_window(line: float) -> None:
+    assert not settled(lambda connections: min(connections * 1e6, line), 0.1).bytes_each(60.0)
+
+
+def test_a_broker_that_slows_down_is_no_window() -> None:
+    def rate(connections: int) -> float:
+        return connections * 1e6 if next(steps) < 6_000 else 5e6
+
+    steps = iter(range(1_000_000))
+    found = settled(rate, 0.1, 90.0)
+    assert (found.count, found.bytes_each(90.0)) == (64, 0.0)
+
+
+def test_connections_that_are_not_all_in_use_are_not_limited() -> None:
+    assert not settled(lambda connections: connections * 1e6, 0.1, 3.0).bytes_each(3.0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
@@ -49,6 +50,9 @@ class Reading:
 
     def unanswered_since(self) -> float:
         return self.asked
+
+    def window_limit(self) -> WindowLimit | None:
+        raise AssertionError
 
 
 def a_lane(high_watermark: int = 10) -> Lane:
@@ -257,6 +261,9 @@ class Writing:
 
     def unanswered_since(self) -> float:
         return self.asked
+
+    def window_limit(self, lane: Lane) -> WindowLimit | None:
+        raise AssertionError
 
 
 def send(lane: Lane, offset: int, sent_at: float) -> OutBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from mirror.model.datastreams.lanes import LaneKey, Unanswered
+from mirror.model.datastreams.lanes import LaneKey, LaneWindows, Unanswered, WindowLimit
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
@@ -18,6 +18,7 @@ from tests.fakes.clock import ManualClock
 from tests.metrics_data import a_measurement
 
 KEY = a_key("t-0")
+WINDOWS = LaneWindows(destination=WindowLimit(3, 125_000, 100.0, 24, 64))
 
 
 class Measured:
@@ -50,6 +51,9 @@ class Measured:
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         return {KEY: Unanswered(produce_seconds=4.0)}
 
+    def windows(self) -> Mapping[LaneKey, LaneWindows]:
+        return {KEY: WINDOWS}
+
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         return {SOURCE: 1.5}
 
@@ -79,6 +83,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert said.rates[0].core.busy is None, "the use of the core is unknown"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     assert said.waiting == ((KEY, (None, 4.0)),)
+    assert said.limited == ((KEY, WINDOWS),)
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner, WindowLimit
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.judge import diagnose
@@ -22,6 +22,8 @@ BOTH = Phases(100, 1_900, 200, 1_800)
 QUEUEING = Phases(100, 100, 4_700, 100)
 WAITING = Phases(4_900, 20, 20, 60)
 MIXED = Phases(900, 300, 2_400, 400)
+WINDOW = WindowLimit(3, 125_000, 100.0, 24, 64)
+SLOW: dict[str, object] = {"phases": PRODUCING, "produce_unanswered": 6.0}
 
 
 def lane(number: int, **more: object) -> LaneEvidence:
@@ -252,6 +254,51 @@ CASES = [
         "the source does not answer, and its worker is busy",
         (silent(0, S.SOURCE_AWAY, worker_cpu=1.0),),
         C.SOURCE_AWAY,
+    ),
+    # windows of distant brokers
+    Case("its window", (late(0, phases=PRODUCING, destination_window=WINDOW),), C.NETWORK),
+    Case("batches queue for its window", (late(0, phases=QUEUEING, destination_window=WINDOW),), C.NETWORK),
+    Case(
+        "records wait at the source, as the window of the destination keeps the queue full",
+        (late(0, phases=WAITING, destination_window=WINDOW),),
+        C.NETWORK,
+    ),
+    Case("the window of the source", (late(0, phases=WAITING, source_window=WINDOW),), C.NETWORK),
+    Case("its transfer", (late(0, phases=FETCHING, source_window=WINDOW),), C.NETWORK),
+    Case("responses over its window take long", (late(0, **SLOW, destination_window=WINDOW),), C.NETWORK),
+    Case(
+        "they take longer than usual",
+        (late(0, **{**SLOW, "produce_unanswered": 12.0}, destination_window=WINDOW),),
+        C.DESTINATION_AWAY,
+    ),
+    Case(
+        "a response is missing",
+        (late(0, phases=IN_TIME, produce_unanswered=4.0, destination_window=WINDOW),),
+        C.DESTINATION_BOUND,
+    ),
+    Case("the other window", (late(0, phases=PRODUCING, source_window=WINDOW),), C.DESTINATION_BOUND),
+    Case(
+        "the other window, fetching", (late(0, phases=FETCHING, destination_window=WINDOW),), C.SOURCE_BOUND
+    ),
+    Case(
+        "a broker throttles it",
+        (held(0, Q.DESTINATION, phases=PRODUCING, destination_window=WINDOW),),
+        C.BROKER_QUOTA,
+    ),
+    Case(
+        "the worker is busy",
+        tuple(busy(n, phases=WAITING, source_window=WINDOW) for n in range(3)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case("a window, and no late records", (calm(0, destination_window=WINDOW),), C.UNKNOWN),
+    Case("a window does not explain it", (late(0, destination_window=WINDOW),), C.UNKNOWN),
+    Case("the backlog shrinks", (catching_up(0, source_window=WINDOW),), C.BACKLOG),
+    Case(
+        "behind since it started, and its window",
+        (late(0, state=S.OK, phases=WAITING, destination_window=WINDOW, origin=From.RESTART),),
+        C.NETWORK,
     ),
     # no responses
     Case("produce has no answer yet", (late(0, phases=None, produce_unanswered=4.8),), C.DESTINATION_BOUND),

@@ -6,7 +6,7 @@ The measurements go from the engine through the pipe of its worker and `/v1/lane
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pytest
@@ -88,7 +88,7 @@ class Mirrored:
         (message,) = self._reports.closing()
         (said,) = MessageReader().feed(encode_message(message))
         assert isinstance(said, LaneRates)
-        self._table.measure(said.rates, waiting=said.waiting)
+        self._table.measure(said.rates, waiting=said.waiting, limited=said.limited)
 
 
 @pytest.fixture
@@ -190,6 +190,51 @@ def test_answers_that_a_quota_puts_off_are_not_overdue(mirrored: Mirrored) -> No
     for _ in range(10):
         mirrored.run(3)
         assert "unanswered" not in str(mirrored.diagnosed().evidence)
+
+
+@pytest.fixture
+def distant() -> Iterator[Mirrored]:
+    """A destination at a round trip of 100 ms, each of whose connections carries 40 KB a second."""
+    fakes = MirroredFakes(1, options={"write_connections": 3, "read_connections": 0})
+    fakes.network.round_trip, fakes.network.window_bytes = 0.1, 4_000
+    fakes.network.later, fakes.target.pace = fakes.target.later, lambda: (0.05, 0.05)
+    yield Mirrored(fakes)
+    fakes.close()
+
+
+def test_a_window_that_carries_less_than_is_written_is_the_cause(distant: Mirrored) -> None:
+    distant.run(5)
+    distant.run(10, size=20_000)
+    found = distant.diagnosed()
+    assert (found.cause, found.placement_can_help) == (Cause.NETWORK, False), found
+    figures = ("limited_at", "window_bytes", "round_trip_ms", "connections", "allowed_connections")
+    at, *numbers = (found.evidence[name] for name in figures)
+    assert ("destination" in str(at), numbers) == (True, [4_000, 100.0, 3, 3])
+    assert "socket.receive.buffer.bytes" in found.sentence
+    assert "write_connections" in found.sentence
+
+
+@pytest.mark.parametrize("size", [200, 2_000], ids=["few records", "half of what a connection carries"])
+def test_a_slow_broker_far_away_is_the_cause_and_not_the_network(distant: Mirrored, size: int) -> None:
+    distant.fakes.target.faults.plant(PRODUCE, Delay(0.8), times=None)
+    distant.run(30, size=size)
+    found = distant.diagnosed()
+    assert found.cause is Cause.DESTINATION_BOUND, found
+
+
+def test_a_broker_far_away_that_throttles_is_the_cause_and_not_the_network(distant: Mirrored) -> None:
+    distant.fakes.target.faults.plant(PRODUCE, Throttle(2_000), times=None)
+    distant.run(20, size=20_000)
+    found = distant.diagnosed()
+    assert found.cause is Cause.BROKER_QUOTA, found
+
+
+def test_a_broker_far_away_that_freezes_is_the_cause_and_not_the_network(distant: Mirrored) -> None:
+    distant.run(10, size=20_000)
+    distant.fakes.target.faults.plant(PRODUCE, Delay(3_600), times=None)
+    distant.run(25, size=20_000)
+    found = distant.diagnosed()
+    assert found.cause is Cause.DESTINATION_AWAY, found
 
 
 def test_brokers_that_throttle_are_the_cause_and_named(mirrored: Mirrored) -> None:

@@ -1,0 +1,24 @@
+"""Measurements of the windows that limit connections, for reports."""
+
+from __future__ import annotations
+
+from mirror.client.connection import Connection
+from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
+
+
+class WindowReports:
+    """Measurements of connections, each from one report to the next."""
+
+    def __init__(self) -> None:
+        self._windows: dict[Connection, SendWindow] = {}
+
+    def is_limit(self, connection: Connection, now: float) -> bool:
+        """Return whether its window has limited the connection since the last call."""
+        window = self._windows.get(connection)
+        if window is None:
+            self._windows = {known: one for known, one in self._windows.items() if known.is_open}
+            window = self._windows[connection] = SendWindow()
+        if connection.is_open:
+            limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
+            window.note(limits, now, connection.round_trip())
+        return window.is_limit
