@@ -135,7 +135,9 @@ class AuditThread(BackgroundThread):
                     problems[audited.name] = reason_of(bulkhead.failure)
             problems |= _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
-            self._health.report(PART, not text, text or f"auditing {', '.join(audited.name for audited in lanes)}")
+            self._health.report(
+                PART, not text, text or f"auditing {', '.join(audited.name for audited in lanes)}"
+            )
             while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
                 context.loop.run_once(_STEP_SECONDS)
 
