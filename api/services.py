@@ -220,8 +220,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions under which this process can serve requests. Their sentences contain no file
-        names, because they may be public."""
+        """Return the conditions under which this process can serve requests. The sentences of conditions
+        contain no file names, because they may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

@@ -70,7 +70,7 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 
 def _placeable(problem: PlacementProblem) -> Ranks:
     """Return the ranks that get a task: all, unless the limits of tasks and of partitions per task are too
-    low. Then placed partitions come first, then the heaviest."""
+    low. If the limits are too low, partitions that already have a task come first, then the heaviest."""
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
     if places >= problem.count:
@@ -150,9 +150,9 @@ class LoadPlanner:
         """Return policy and limits for a request, more cautious if few loads are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
-        request, no task is removed because of a single observation. If no load is known, placed partitions
-        stay, because moves would be guesses. If `min_tasks` then requires more tasks, these are filled by
-        count. In freezes and outside of quiet hours, no task is removed and no full plan is chosen, but
+        request, no task is removed because of a single observation. If no load is known, partitions keep
+        their tasks, because moves would be guesses. If `min_tasks` then requires more tasks, these are filled
+        by count. In freezes and outside of quiet hours, no task is removed and no full plan is chosen, but
         overloads are relieved and tasks added.
         """
         keep_reason = ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnknownLoads(Settings):
-    """Load assumed of a partition without a known load of its own or its topic."""
+    """Load that is assumed for a partition if neither its own load nor that of its topic is known."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
     """Assumed bytes per second."""

@@ -45,8 +45,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """Return a function that reads the freshness of a cluster's samples in Pinot. It makes a single attempt
-    of a few seconds. If Pinot needs longer to find its latest sample, it counts as unavailable."""
+    """Return a function that reads the freshness of a cluster's samples in Pinot. The query makes a single
+    attempt of a few seconds. If Pinot needs longer to find its latest sample, it counts as unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider

@@ -25,9 +25,9 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
-    """Return the functions that read past loads and latencies. They query Pinot once, with a timeout of a few
-    seconds, because the caller of a request waits. They raise HistoryUnavailable, Unreachable, TimedOut and
-    AnalyticsError."""
+    """Return the functions that read past loads and latencies. The functions query Pinot once, with a timeout
+    of a few seconds, because the caller of a request waits. They raise HistoryUnavailable, Unreachable,
+    TimedOut and AnalyticsError."""
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
         return no_history, no_history

@@ -41,7 +41,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
     notes on missing hours.
 
     An hour is read from its samples if Pinot still has them, else from its rollup. Raises InvalidRequest for
-    an invalid duration, LoadUnavailable if no hour has either.
+    an invalid duration, LoadUnavailable if no hour has samples or a rollup.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient

@@ -58,7 +58,7 @@ class OutageFilter(logging.Filter):
     def end_silent(self, before: float) -> bool:
         """Report brokers without errors since `before` (monotonic seconds).
 
-        Return whether others still fail.
+        Return whether connections to other brokers still fail.
         """
         with self._lock:
             ended = list(self._errors.silent(before))

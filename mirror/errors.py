@@ -359,8 +359,8 @@ class AnswerTooLarge(AnalyticsError):
 
 
 def kind_named(name: str) -> type[HeadraceError] | None:
-    """Return the class of an error by its name, as another process reported it; None if unknown. It can be
-    created from a message and advice."""
+    """Return the class of an error by its name, as another process reported it; None if unknown. The error
+    can be created from a message and advice."""
     found = getattr(sys.modules[__name__], name, None)
     return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
 

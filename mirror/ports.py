@@ -62,7 +62,7 @@ class CopyEngine(Protocol):
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the given last measurements as they count against objectives."""
+        """Return the given last measurements, with only those ages that count against objectives."""
         ...
 
     def positions(

@@ -44,8 +44,8 @@ class MirrorSettings(Settings):
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
     """Directory of this instance, readable only by its user. The embedded store keeps the state of the
-    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If it is set, the
-    instance also keeps a copy of the datastream definitions there, to detect definitions that the
+    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If this setting is
+    set, the instance also keeps a copy of the datastream definitions there, to detect definitions that the
     coordination store has lost after a restart."""
     destination_cluster: str = "destination"
     """Destination cluster of datastreams that name none, such as datastreams created by Brooklin's
@@ -59,7 +59,7 @@ class MirrorSettings(Settings):
     events_topic: str = "headrace-placement-events"
     """Topic of placement events, which are changes of the plan and their reasons."""
     kept_topics: list[str] = Field(default=[])
-    """Topics that are in use although nothing shows it. `*` matches any text, such as `archive-*`. They are
+    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. These topics are
     never listed as unused and cannot be retired."""
     audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()

@@ -14,8 +14,8 @@ _UNKNOWN: Final = "unknown"
 def counted(number: int, one: str, several: str = "", *, form: str = "") -> str:
     """Return a number with a noun that agrees with it: `1 task`, `2 tasks`, `1 part is well`.
 
-    several: the words for any number other than 1, if appending an s is wrong. form: format specification of
-    the number.
+    several: noun for any number other than 1, if appending an s is wrong. form: format specification of the
+    number.
     """
     return f"{number:{form}} {one if number == 1 else several or f'{one}s'}"
 

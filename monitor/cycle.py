@@ -94,7 +94,7 @@ class MonitorCycle:
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
         """Last failure to read measurements. After a failed attempt, measurements are not read again for as
-        long as the attempt took. Until then, only the states of partitions are reported."""
+        long as the attempt took. Before that, only the states of partitions are reported."""
         self._retries_at = 0.0
         self._late_times = LateTimes(measurements, window_seconds)
         self._alone = SourcesAlone()

@@ -1,9 +1,9 @@
 """Lifecycle of incidents, derived from verdicts. Pure.
 
-An incident opens after `open_after` consecutive BREACHED verdicts. It closes after `close_after` consecutive
-WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has one
-incident. UNKNOWN does not affect these counts. HALTED neither opens nor closes an incident, and resets the
-count of good verdicts. While an incident is open, a rebalance is requested at most once per
+An incident opens after `open_after` consecutive BREACHED verdicts. The incident closes after `close_after`
+consecutive WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has
+one incident. UNKNOWN does not affect these counts. HALTED neither opens nor closes an incident, and resets
+the count of good verdicts. While an incident is open, a rebalance is requested at most once per
 `cooldown_seconds`, so that the previous rebalance can take effect. No rebalance is requested while part of
 the datastream is not copied, or within `cooldown_seconds` after that. The backlog of an outage is copied at
 full speed, which looks like an overload until the backlog shrinks.

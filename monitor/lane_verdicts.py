@@ -23,7 +23,8 @@ _ACTIVITY: Final = {
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
 _IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
-"""A lane that is late so soon after its start has been behind since then."""
+"""Time after the start of a lane within which lateness means that the lane has been behind since its
+start."""
 _EXPLAINS_SECONDS: Final = 600.0
 """A process lost longer ago does not explain a current backlog."""
 _RECENT_SECONDS: Final = 180.0
@@ -31,12 +32,13 @@ _RECENT_SECONDS: Final = 180.0
 _STARTS_WITHIN_MS: Final = 120_000
 """Time that a lane needs to start copying after it may start."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
-"""Judgement of a lane that is in time and has no predicted loss."""
+"""Judgement of a lane whose records are on time and for which no loss is predicted."""
 
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
-    """Judge a lane of this instance at `now` (monotonic seconds). Cheap for a lane in time, as most are: see
-    `LaneTrack`. The time to loss of a lane is from the last report of its worker."""
+    """Judge a lane of this instance at `now` (monotonic seconds). This is cheap for lanes without late
+    records, which most lanes are: see `LaneTrack`. The time to loss of a lane is from the last report of its
+    worker."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()

@@ -4,8 +4,8 @@ Rule 1. The oldest waiting record is older than the objective: BREACHED. Such a 
 arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
 exceeds the objective: BREACHED. A single late record does not count, because with few records it would exceed
 every percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The
-measurements of the other partitions do not show that. Rule 4. There are no measurements in the window, or
-records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
+measurements of other partitions do not show such a record. Rule 4. There are no measurements in the window,
+or records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ObjectiveSubject:
     """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason why the
     datastream is not fully copied; empty if it is. `remark`: further information from the service, such as a
     quota that throttles the datastream. `paused`: topics with partitions paused by an operator. `mode`:
-    whether the monitor acts on a breach; None for the mode in the settings. `is_alone`: whether it is the
-    only datastream of its group."""
+    whether the monitor acts on a breach; None for the mode in the settings. `is_alone`: whether the
+    datastream is the only one of its group."""
 
     objective: LatencyObjective | None
     source: Source

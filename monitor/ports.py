@@ -18,9 +18,9 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known`: if False, a preview without moves has no meaning.
-    `effect`: None if the service does not report it. `past`: past breaches of the datastream, as far as they
-    could be read."""
+    """Predicted result of a rebalance. `loads_known`: if False, a preview without moves does not show that a
+    rebalance is useless. `effect`: None if the service does not report it. `past`: past breaches of the
+    datastream, as far as they could be read."""
 
     sentence: str
     moves: int
@@ -120,6 +120,6 @@ class Measurements(Protocol):
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
         """Return the late records of topics of the sources that were reported after `since_ms` (epoch ms).
 
-        Records of at most `least_ms` do not count. None if only windows can be read. Raises Unreachable,
-        AnalyticsError."""
+        Records of at most `least_ms` do not count. None if past measurements cannot be read beyond short
+        windows. Raises Unreachable, AnalyticsError."""
         ...

@@ -25,14 +25,14 @@ class RequestOutcome(Enum):
     """Outcome of a request for help."""
 
     ACTED = "acted"
-    """The rebalance was requested, only observed, or not worthwhile. The next attempt follows after the
-    cool-down."""
+    """The rebalance was requested, was only reported, or is not worthwhile. The next attempt follows after
+    the cool-down."""
     NOT_NOW = "not now"
     """A rebalance is forbidden now. The next attempt follows in the next turn."""
 
 
 class RequestResult(NamedTuple):
-    """Outcome, with a sentence that does not change while the reason is the same."""
+    """Outcome with its reason; the sentence does not change as long as the reason is the same."""
 
     done: RequestOutcome
     sentence: str

@@ -136,8 +136,8 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous row of the partition. It limits the age of records that have
-        arrived since then more closely than their bucket does."""
+        """Add a report. `before`: the previous row of the partition. This value bounds the age of records
+        that have arrived since then more closely than their bucket does."""
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
@@ -194,7 +194,8 @@ def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield the wanted slots that exist. Iterates over the shorter of the two collections."""
+    """Yield those of the requested time slots that have data. Iterates over the shorter of the two
+    collections."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (slot for number, slot in slots.items() if number in wanted)
@@ -212,7 +213,7 @@ class RecentRows:
         self._waits = _Waits(least_ms)
         self._fine = _TimeSlots(_FINE_MS)
         self._coarse = _TimeSlots(_COARSE_MS)
-        """Rows that are too old for the short time slots."""
+        """Number of rows that are too old for the short time slots."""
         self._lags: dict[tuple[_Topic, int], _LagReport] = {}
         self._late = _LateRecords(least_ms)
 

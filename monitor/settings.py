@@ -49,8 +49,8 @@ class MonitorSettings(Settings):
     close_after: int = Field(default=3, ge=1)
     """Minimum number of consecutive good verdicts that closes an incident."""
     close_seconds: Seconds = 600.0
-    """Minimum time of uninterrupted good verdicts before an incident closes. It prevents many short incidents
-    of a datastream whose latency is close to its objective."""
+    """Minimum time of uninterrupted good verdicts before an incident closes. This time prevents many short
+    incidents of a datastream whose latency is close to its objective."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)

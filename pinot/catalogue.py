@@ -1,6 +1,6 @@
 """Named queries: the queries of `queries.py` and `partitions/`, callable by name with text parameters.
 
-For `headrace pinot query` and dashboards, and as a list of available queries.
+`headrace pinot query` and dashboards call them; the catalogue also lists the available queries.
 """
 
 from __future__ import annotations

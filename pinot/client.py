@@ -116,11 +116,11 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
         values = value if isinstance(value, list | tuple) else [value]
         if not values or "*" in values:
             raise InvalidRequest(f"{name} must not be {'an empty list' if not values else 'a star'}")
-        if any(one is None or one != one for one in values):  # NaN differs from itself
+        if any(item is None or item != item for item in values):  # NaN differs from itself
             raise InvalidRequest(f"{name} is null or NaN")
-        for one in values:
-            if isinstance(one, str):
-                bounds.text(name, one, _LONGEST_TEXT)
+        for item in values:
+            if isinstance(item, str):
+                bounds.text(name, item, _LONGEST_TEXT)
 
 
 def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:

@@ -21,8 +21,8 @@ MOST_GROUPS: Final = 1_000_000
 """Limit of queries grouped by partition."""
 
 _SILENT_MS: Final = 4_000
-"""Grace period in addition to two intervals. After it, a lane with waiting records that has not reported
-counts as silent."""
+"""Time, in addition to two intervals, after which a lane with waiting records that has not reported counts as
+silent."""
 _HAVING_NEWS: Final = (
     "having lastwithtime(lag_ms, time_ms, 'long') > %(least)s "
     f"or lastwithtime(lag_ms, time_ms, 'long') = {UNKNOWN} "

@@ -1,8 +1,8 @@
 """Latency of the records of each topic: queries of the monitor over thousands of topics.
 
 The first two run several times a minute, so results stay in Pinot's form, rows of numbers or columns, without
-an object per topic. If one number for all topics of a place is enough, Pinot sums them: the result then has
-one row for each datastream instead of one for each topic.
+an object per topic. If one number for all topics of a datastream is enough, Pinot sums them: the result then
+has one row for each datastream instead of one row for each topic.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ PartitionPlace: TypeAlias = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class LateSecond:
-    """Reports of late records of a partition in one second. `time_ms`: the last report; `age_ms`: upper bound
-    of the age of the oldest record that arrived or waited; `waited_ms`: the same of records that were
-    certainly late."""
+    """Reports of late records of a partition in one second. `time_ms`: time of the last report; `age_ms`:
+    upper bound of the age of the oldest record that arrived or waited; `waited_ms`: the same bound for
+    records that were certainly late."""
 
     place: PartitionPlace
     time_ms: int
@@ -240,7 +240,9 @@ def late_reports(client: PinotClient, when: TimeRange, groups: Sequence[str], le
     seconds = []
     for row in late:
         _, time, lag, *counts = row[4:]
-        bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
+        bounds = [
+            (_bound_ms(bucket), bucket > own) for bucket, count in zip(buckets, counts, strict=True) if count
+        ]
         age = max(int(lag), 0, *(bound for bound, _ in bounds))
         waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
         seconds.append(LateSecond(_place(row), int(time), age, waited))

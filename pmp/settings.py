@@ -34,7 +34,7 @@ class SampledCluster(Settings):
     internal: bool = False
     """Keep samples of topics whose names start with two underscores."""
     enabled: bool = True
-    """Read this cluster. If it is disabled and enabled again, reading resumes from the last position."""
+    """Read this cluster. If reading is disabled and enabled again, it resumes from the last position."""
 
     @model_validator(mode="after")
     def _can_match(self) -> SampledCluster:
@@ -63,8 +63,8 @@ class JobSettings(Settings):
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode the whole job runs in the driver."""
     spark_log: str = ".headrace/pmp-spark.log"
-    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty, or
-    under spark-submit: stderr."""
+    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. If this is
+    empty, or if spark-submit starts the job, Spark logs to stderr."""
     checkpoint_folder: str = ".headrace/pmp"
     """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
@@ -72,11 +72,11 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Number of Python tasks per batch and cluster, at most `buckets`. It cannot be changed after the first
-    run with a checkpoint folder."""
+    """Number of Python tasks per batch and cluster, at most `buckets`. This number cannot be changed after
+    the first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
-    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. It cannot be
-    changed after the first run with a checkpoint folder: any other number is rejected."""
+    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. The number
+    cannot be changed after the first run with a checkpoint folder: any other number is rejected."""
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
@@ -163,7 +163,7 @@ class PmpSettings(Settings):
     hourly_topic: str = "headrace-partition-metrics-hourly"
     """Topic of the hourly rollups."""
     dead_letter_topic: str = "headrace-partition-metrics-dead-letters"
-    """Topic for malformed values. They are stored unchanged, with the reason in the record headers."""
+    """Topic for malformed samples, which are stored unchanged with the reason in the record headers."""
     topic_partitions: int = Field(default=4, ge=1)
     """Number of partitions of the topics in this section if Headrace creates them."""
     clusters: dict[str, SampledCluster] = Field(default_factory=lambda: {"source": SampledCluster()})

@@ -21,6 +21,7 @@ from scripts.voice import GENERATED
 LEAST_WORDS: Final = 5
 _END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LIST_MARK: Final = re.compile(r"^(?:[-*]|[0-9]+\.) +")
 
 
 class Sentence(NamedTuple):
@@ -49,7 +50,7 @@ def docs() -> Iterator[Sentence]:
             if is_code or line.startswith(("    ", "#", "![", "<!--")) or "|--" in line:
                 continue
             for cell in line.strip("| ").split(" | "):
-                for sentence in sentences_of(_LINK.sub(r"\1", cell.lstrip("-*0123456789. "))):
+                for sentence in sentences_of(_LIST_MARK.sub("", _LINK.sub(r"\1", cell)).replace("**", "")):
                     yield Sentence(f"{path.relative_to(ROOT)}:{number}", sentence)
 
 

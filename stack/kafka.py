@@ -40,7 +40,7 @@ class NodePorts:
     broker: int
     controller: int
     extra: Mapping[str, int] | None = None
-    """Ports of additional listeners by name. Those named SSL, SASL_PLAINTEXT or SASL_SSL use that
+    """Ports of additional listeners by name. A listener named SSL, SASL_PLAINTEXT or SASL_SSL uses that
     protocol."""
 
     @staticmethod

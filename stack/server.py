@@ -43,7 +43,7 @@ class Jvm:
 
     heap_mib: int
     java: JavaRuntime | None = None
-    """None: found at the first start of the server."""
+    """If it is None, Java is searched for at the first start of the server."""
     quick_start: bool = False
     """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
@@ -203,7 +203,8 @@ class Server(ABC):
         return tail(self.log_file, lines)
 
     def java_command(self, options: Sequence[str], program: Sequence[str]) -> list[str]:
-        """Return the command that runs `program`. Its options are in a file, so that `ps` stays legible."""
+        """Return the command that runs `program`. The options of the JVM are passed in a file, so that `ps`
+        shows a short command line."""
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
         logging = self.folder / "log4j2.xml"

@@ -22,7 +22,7 @@ HEADER: Final = (
     "`/metrics`",
     "events",
     "`headrace datastream get`",
-    "monitor, by these lanes and not by Pinot",
+    "verdict of the monitor, based on these lanes and not on Pinot",
 )
 
 TOPICS: Final = (
@@ -33,11 +33,11 @@ TOPICS: Final = (
     "the destination refuses a record",
     "the source topic was deleted and created again",
     "the destination topic was deleted",
-    "a quota holds the datastream back",
+    "a quota of Headrace throttles the datastream",
 )
 SERVERS: Final = (
-    "a quota of the source's brokers holds the datastream back",
-    "a quota of the destination's brokers holds the datastream back",
+    "a quota of the source's brokers throttles the datastream",
+    "a quota of the destination's brokers throttles the datastream",
     "the source topic may not be described",
     "the source topic may not be read",
     "the destination topic may not be written",

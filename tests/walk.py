@@ -6,7 +6,7 @@ python -m tests.walk create     print the walk of a creation, from the REST requ
 Every file of the product is listed in which a function is entered, except those entered in every round even
 if nothing has arrived (timers, polls), and, for a creation, by a call that only reads. A creation is followed
 in all threads; the worker process is a fake, so its walk ends with the command that the worker receives. A
-return is a change to a file that was left before.
+return is a step back to a file that was entered before.
 """
 
 from __future__ import annotations

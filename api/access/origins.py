@@ -105,8 +105,8 @@ def _host_of(origin: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable only from this machine. Names other than localhost are not: they
-    may resolve to another address later."""
+    """Return whether an address is reachable only from this machine. Host names other than localhost do not
+    count: they may resolve to another address later."""
     if host == _LOCAL:
         return True
     try:

@@ -114,7 +114,7 @@ class PrincipalRights:
 
 def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
     """Return the actions that a change requires, each with the owners of the affected datastreams."""
-    sides = [one for one in (change.before, change.after) if one is not None]
+    sides = [definition for definition in (change.before, change.after) if definition is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
     needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.group_members)))]
     if change.before is not None and len(owners) > 1:

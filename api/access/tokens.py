@@ -38,7 +38,8 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 _MOST_OWNERS: Final = 1_000
 _WRITABLE_BY_OTHERS: Final = 0o022
 _NOBODYS: Final = "0" * 64
-"""Hash to compare with if no token has the id, so that the check takes the same time."""
+"""Hash to compare with if no token has the given id, so that the check takes as long as for an existing
+id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
     found = bounds.line("the name", name)
     role_ = bounds.choice("the role", Role, role)
     owner_names = frozenset(
-        bounds.line("an owner", one) for one in bounds.sequence("owners", owners, _MOST_OWNERS)
+        bounds.line("an owner", owner) for owner in bounds.sequence("owners", owners, _MOST_OWNERS)
     )
     if bool(owner_names) != (role_ is Role.OWNER):
         raise InvalidRequest(f"{found}: owners are required for role {Role.OWNER} and not allowed for others")
@@ -117,7 +118,7 @@ def read_entries(path: Path) -> dict[str, TokenEntry]:
         try:
             entry = _entry(bounds.mapping("a token", parsed(line)))
             if entry.identity in found:
-                raise InvalidRequest(f"a second token with the id {entry.identity}")
+                raise InvalidRequest(f"two tokens have the id {entry.identity}")
         except HeadraceError as error:
             raise ConfigError(f"{path}, line {number}: {error}") from error
         found[entry.identity] = entry

@@ -61,7 +61,7 @@ async def change_status(
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
     """Change all datastreams of a group that permit it, and return their names. The datastream `name` may
-    already have the status."""
+    already have the requested status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
@@ -140,7 +140,7 @@ def move(name: DatastreamName, given: Mapping[str, Any], services: Services) -> 
     """Request a move of partitions to an instance. Raises RoutingRefusal, InvalidRequest, NotFound,
     IllegalTransition."""
     partitions, host = (_text(given, field) for field in ("partitions", "targetHost"))
-    moved = frozenset(TopicPartition.parse(one.strip()) for one in partitions.split(","))
+    moved = frozenset(TopicPartition.parse(part.strip()) for part in partitions.split(","))
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         services.control.move(MovePartitions(name, moved, host, REST))
 

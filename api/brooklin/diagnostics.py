@@ -49,7 +49,7 @@ def connectors_of(
         first = datastream_to_restli(sharing[0], address_of_cluster) if sharing else {}
         connector = first.get("connectorName", OUR_CONNECTOR)
         ends = {end: first[end]["connectionString"] for end in ("source", "destination") if sharing}
-        names = ",".join(one.name for one in sharing) or states[0].spec.key.group
+        names = ",".join(member.name for member in sharing) or states[0].spec.key.group
         task_health = {"name": task, "datastreams": names, **ends, **_state_of(states)}
         found.setdefault(connector, []).append(task_health)
     return [{"connectorName": name, "tasks": tasks_of} for name, tasks_of in found.items()]
@@ -136,8 +136,8 @@ def _datastream_state(name: str, mine: Iterable[Datastream], services: Services)
         if state.phase in {LanePhase.PAUSED, LanePhase.WAITING}
     }
     manual = {
-        topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
-        for topic, one in sorted(datastream.pauses.items())
+        topic: ["*"] if pause.numbers is None else [str(number) for number in sorted(pause.numbers)]
+        for topic, pause in sorted(datastream.pauses.items())
     }
     return {
         "datastream": name,
@@ -166,13 +166,17 @@ def _partitions(mine: Iterable[Datastream], services: Services) -> list[dict[str
 def _consumer_offsets(
     name: str | None, mine: Iterable[Datastream], services: Services
 ) -> list[dict[str, Any]]:
-    chosen = [one for one in mine if _lanes_of(one, services)] if name is None else [_named(name, mine)]
-    if len({one.group for one in chosen}) > _MOST_GROUPS:
+    chosen = (
+        [datastream for datastream in mine if _lanes_of(datastream, services)]
+        if name is None
+        else [_named(name, mine)]
+    )
+    if len({datastream.group for datastream in chosen}) > _MOST_GROUPS:
         raise InvalidRequest(
             counted(len(chosen), "datastream runs here", "datastreams run here"),
             advice="request one datastream: /consumer_offsets?datastream=NAME",
         )
-    return [_offsets_of(one, services) for one in chosen]
+    return [_offsets_of(datastream, services) for datastream in chosen]
 
 
 def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
@@ -186,8 +190,8 @@ def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
     }
     consumed = {partition: offset - 1 for partition, offset in next_offsets.items() if offset > 0}
     lags = {partition: state.lag for partition, state in lanes.items()}
-    lag_ms = {one: _UNKNOWN_LAG if lag[1] is None else lag[1] for one, lag in lags.items()}
-    lag_records = {one: _UNKNOWN_LAG if lag[0] is None else lag[0] for one, lag in lags.items()}
+    lag_ms = {partition: _UNKNOWN_LAG if lag[1] is None else lag[1] for partition, lag in lags.items()}
+    lag_records = {partition: _UNKNOWN_LAG if lag[0] is None else lag[0] for partition, lag in lags.items()}
     return {
         "consumerGroupId": datastream.consumer_group,
         "datastreamName": datastream.name,
@@ -207,7 +211,7 @@ def _stored(datastream: Datastream, services: Services) -> Mapping[LaneKey, Lane
 
 
 def _named(name: str, mine: Iterable[Datastream]) -> Datastream:
-    found = next((one for one in mine if one.name == DatastreamName(name)), None)
+    found = next((datastream for datastream in mine if datastream.name == DatastreamName(name)), None)
     if found is None:
         raise NotFound(f"Datastream not found: {plain(name)}")
     return found
@@ -273,10 +277,12 @@ async def _of_all(instances: AllInstances, scope: str, content: str, services: S
         lambda: status_element(scope, content, services),
         element_read,
     )
-    errors = {name: f"{one.state}: {one.reason}" for name, one in replies.items() if one.value is None}
-    answers = {name: one.value for name, one in replies.items() if one.value is not None}
-    errors |= {name: one["errorMessages"] for name, one in answers.items() if not one["succeeded"]}
-    status = {name: one["status"] for name, one in answers.items() if one["succeeded"]}
+    errors = {
+        name: f"{reply.state}: {reply.reason}" for name, reply in replies.items() if reply.value is None
+    }
+    answers = {name: reply.value for name, reply in replies.items() if reply.value is not None}
+    errors |= {name: answer["errorMessages"] for name, answer in answers.items() if not answer["succeeded"]}
+    status = {name: answer["status"] for name, answer in answers.items() if answer["succeeded"]}
     found = component_health(services, json.dumps(status) if status else "", json.dumps(errors))
     return {**found, "succeeded": not errors}
 

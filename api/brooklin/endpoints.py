@@ -156,13 +156,15 @@ def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[s
         found = _all(reads)
     page, chosen = CollectionPage.of(query), chosen_fields(query)
     shown = page.of_all(found) if "q" not in query else found
-    return collection([chosen(_element(one, services)) for one in shown], page, request.url.path, query)
+    return collection(
+        [chosen(_element(datastream, services)) for datastream in shown], page, request.url.path, query
+    )
 
 
 def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
     found = reads.definitions()
-    stored: list[Datastream | DamagedDefinition] = [one.datastream for one in found.readable]
-    return sorted(stored + list(found.damaged), key=lambda one: one.name)
+    stored: list[Datastream | DamagedDefinition] = [stored.datastream for stored in found.readable]
+    return sorted(stored + list(found.damaged), key=lambda datastream: datastream.name)
 
 
 def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
@@ -206,7 +208,8 @@ def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
 
 @router.put("/datastream")
 def batch_update(document: DocumentDep, services: ServicesDep, request: Request) -> dict[str, Any]:
-    """Replace the definitions of all datastreams of one group. All are checked before any is written."""
+    """Replace the definitions of all datastreams of one group. All definitions are checked before any of them
+    is written."""
     keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):
@@ -246,7 +249,7 @@ def _updated(
             advice="update the datastreams that share a task prefix together",
         )
     found = services.control.update_together(commands)
-    return {name: one if isinstance(one, HeadraceError) else None for name, one in found.items()}
+    return {name: outcome if isinstance(outcome, HeadraceError) else None for name, outcome in found.items()}
 
 
 @router.delete("/datastream/{name:path}")

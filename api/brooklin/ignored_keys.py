@@ -1,4 +1,5 @@
-"""Metadata keys of Brooklin that Headrace does not support. They are rejected with advice."""
+"""Metadata keys of Brooklin that Headrace does not support. Datastreams with these keys are rejected with
+advice."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def check_call(headers: Mapping[str, str]) -> None:
         raise RoutingRefusal(
             f"Rest.li protocol version {shown(protocol.text)} used by the client is not supported!"
         )
-    ranges = [one.partition(";")[0].strip().lower() for one in headers.get("Accept", "*/*").split(",")]
+    ranges = [media.partition(";")[0].strip().lower() for media in headers.get("Accept", "*/*").split(",")]
     if not _JSON.intersection(ranges):
         raise RoutingRefusal(
             "None of the types in the request's 'Accept' header are supported."
@@ -315,7 +315,7 @@ def _mask(text: str, depth: int) -> tuple[Mask, str]:
     """Parse names up to the end or a closing bracket, and return them with the remaining text."""
     found: Mask = {}
     while depth <= _DEEPEST:
-        end = next((at for at, one in enumerate(text) if one in ",:()"), len(text))
+        end = next((at for at, character in enumerate(text) if character in ",:()"), len(text))
         name, rest = text[:end], text[end:]
         if not name:
             break

@@ -149,7 +149,7 @@ def _cluster(address: str, role: str, place: object, terms: RestliConfiguration)
     cluster = terms.cluster_of_address(address)
     if _connection(place, role).startswith(_TLS) and cluster not in terms.tls:
         raise InvalidRequest(
-            f"its {role} {shown(cluster)} requires TLS, which is not configured for the cluster",
+            f"the {role} {shown(cluster)} requires TLS, which is not configured for the cluster",
             advice="add the cluster under [clusters] with security.protocol = SSL",
         )
     return cluster
@@ -313,14 +313,14 @@ def _limit_keys(datastream: Datastream) -> dict[str, str]:
         are_said = _limits(metadata) == limits
     except InvalidRequest:
         are_said = False
-    return {} if are_said else {key: "" if one is None else str(one) for key, one in numbers.items()}
+    return {} if are_said else {key: "" if number is None else str(number) for key, number in numbers.items()}
 
 
 def _pause_keys(datastream: Datastream) -> dict[str, str]:
     """Return paused partitions in Brooklin's form: lists of strings by topic."""
     pauses = {
-        topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
-        for topic, one in sorted(datastream.pauses.items())
+        topic: ["*"] if pause.numbers is None else [str(number) for number in sorted(pause.numbers)]
+        for topic, pause in sorted(datastream.pauses.items())
     }
     return {PAUSED_PARTITIONS: json.dumps(pauses, separators=(",", ":"))} if pauses else {}
 
@@ -328,16 +328,16 @@ def _pause_keys(datastream: Datastream) -> dict[str, str]:
 def batch_keys(query: str, version: str) -> tuple[str, ...]:
     """Return the keys of a batch request from its raw query: `ids=List(a,b)` in protocol 2, where brackets
     and commas within a key are percent-encoded; `ids=a&ids=b` in older protocols. Raises InvalidRequest."""
-    found = [one.removeprefix(_IDS) for one in query.split("&") if one.startswith(_IDS)]
+    found = [pair.removeprefix(_IDS) for pair in query.split("&") if pair.startswith(_IDS)]
     if version.startswith("2"):
         begin, end = _LIST
         text = found[0] if len(found) == 1 else ""
         if not text.startswith(begin) or not text.endswith(end):
             raise InvalidRequest("ids must be a list", advice="ids=List(first,second)")
         inside = text.removeprefix(begin).removesuffix(end)
-        keys = [unquote(one) for one in inside.split(",")] if inside else []
+        keys = [unquote(part) for part in inside.split(",")] if inside else []
     else:
-        keys = [unquote_plus(one) for one in found]
+        keys = [unquote_plus(encoded) for encoded in found]
     if len(set(keys)) < len(keys):
         raise InvalidRequest("duplicate key in ids")
     return tuple(keys)

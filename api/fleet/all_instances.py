@@ -28,12 +28,12 @@ class AllInstances:
         me = services.status.name
         self.services = services
         self._fleet = fleet
-        self._names = tuple(dict.fromkeys([*(one.name for one in live), me]))
+        self._names = tuple(dict.fromkeys([*(instance.name for instance in live), me]))
         if only is not None:
             self._names = tuple(name for name in self._names if name == only)
             if not self._names:
                 raise NotFound(f"unknown instance {shown(only)}", advice="/v1/instances lists all instances")
-        self._others = [one for one in live if one.name != me and one.name in self._names]
+        self._others = [instance for instance in live if instance.name != me and instance.name in self._names]
 
     async def ask(
         self,
@@ -44,7 +44,7 @@ class AllInstances:
         """Return the replies of all queried instances in the order of their arrival. `own`: computes the
         reply of this instance; `query`: query to the other instances; `read`: parses a reply."""
         me = self.services.status.name
-        replies = {one.instance: one for one in await self._fleet.ask(self._others, query, read)}
+        replies = {reply.instance: reply for reply in await self._fleet.ask(self._others, query, read)}
         if me in self._names:
             replies[me] = InstanceResponse(
                 me, AnswerState.ANSWERED, await to_thread.run_sync(own, limiter=CapacityLimiter(1))
@@ -68,7 +68,7 @@ def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName 
     mine = services.status.name
     if services.status.is_leading:
         return mine
-    first = next((one.name for one in live), None)
+    first = next((instance.name for instance in live), None)
     return None if first == mine else first
 
 

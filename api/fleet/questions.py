@@ -166,7 +166,7 @@ def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
     """Return those fields of a response that the model has. An instance of a newer version may send further
     fields. Raises InvalidRequest."""
     found = bounds.mapping("the response", value)
-    return {name: one for name, one in found.items() if name in model.model_fields}
+    return {name: value for name, value in found.items() if name in model.model_fields}
 
 
 class Fleet:
@@ -201,7 +201,7 @@ class Fleet:
             found[position] = await self._reply(others[position], query, read)
 
         async with anyio.create_task_group() as asking:
-            for position in sorted(range(len(others)), key=lambda one: others[one].name in self._silent):
+            for position in sorted(range(len(others)), key=lambda index: others[index].name in self._silent):
                 asking.start_soon(note, position)
         return [found[position] for position in range(len(others))]
 

@@ -80,7 +80,7 @@ class StateMemory:
             if newer is None or newer.as_of_ms <= as_of_ms:
                 self._last[kind] = seen
                 parts = self._parts.get(kind, {})
-                self._parts[kind] = {name: one for name, one in parts.items() if one.as_of_ms > as_of_ms}
+                self._parts[kind] = {name: part for name, part in parts.items() if part.as_of_ms > as_of_ms}
         return seen
 
     def read_part(
@@ -224,7 +224,7 @@ class Reads:
             _OPERATIONS,
             identity,
             lambda: ask(identity),
-            lambda known: {one.id: one for one in known}[identity],
+            lambda known: {entry.id: entry for entry in known}[identity],
         )
         return self._taken(seen)
 
@@ -270,8 +270,8 @@ class Reads:
 
 def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
     """Return the definition with that name. Raises LookupError."""
-    readable: list[StoredDatastream] = [one for one in known.readable if one.datastream.name == name]
-    damaged: list[DamagedDefinition] = [one for one in known.damaged if one.name == name]
+    readable: list[StoredDatastream] = [stored for stored in known.readable if stored.datastream.name == name]
+    damaged: list[DamagedDefinition] = [damaged for damaged in known.damaged if damaged.name == name]
     return (readable or damaged)[0]
 
 

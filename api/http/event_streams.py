@@ -129,7 +129,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Wake the reader of the log; called by watches."""
+        """Wake the reader of the log. Watches of the coordination store call this."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:

@@ -98,7 +98,7 @@ class SafeHeaders:
 class CutOffCalls:
     """ASGI middleware that responds with `refuse` to requests that the server cancels during shutdown.
 
-    Otherwise uvicorn responds with a plain 500, which looks like a bug in Headrace.
+    Without it, uvicorn responds with a plain 500, which looks like a bug in Headrace.
     """
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
@@ -131,7 +131,7 @@ _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
 """Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. It
-is done in a thread, one body at a time, so that other requests are not delayed."""
+runs in a thread, one body at a time, so that other requests are not delayed."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 

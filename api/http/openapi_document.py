@@ -18,8 +18,8 @@ _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths whose responses are never read from the coordination store."""
 _NEVER: Final = "HTTPValidationError"
-"""FastAPI's response model for invalid bodies and parameters. It is not used: the response is 400 with a
-problem document."""
+"""FastAPI's response model for invalid bodies and parameters. FastAPI's status 422 is not used: the response
+is 400 with a problem document."""
 
 DESCRIPTION: Final = """\
 Datastreams, plans and status of a Headrace service. Any instance responds.
@@ -66,7 +66,7 @@ class DocumentedApi(FastAPI):
     """Application that assigns request ids and documents all responses, including errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Add request ids outside the framework's handler of unexpected errors."""
+        """Wrap the framework's handler of unexpected errors, so that its responses also have request ids."""
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for method, path, operation in _operations(document):
         _forget_validation(operation["responses"])
         if method != "get":
-            operation["responses"] |= {str(status): dict(one) for status, one in OF_CHANGES.items()}
+            operation["responses"] |= {str(status): dict(response) for status, response in OF_CHANGES.items()}
         is_remembered = method == "get" and path not in _OF_THE_MOMENT
         for status, response in operation["responses"].items():
             names = _headers_of(status, response, is_remembered=is_remembered)
@@ -116,7 +116,7 @@ def _headers_of(status: str, response: dict[str, Any], *, is_remembered: bool) -
     if status.startswith("2"):
         schema = response.get("content", {}).get("application/json", {}).get("schema", {})
         models = [
-            str(one.get("$ref", "")).removeprefix(_SCHEMAS) for one in (schema, *schema.get("anyOf", ()))
+            str(part.get("$ref", "")).removeprefix(_SCHEMAS) for part in (schema, *schema.get("anyOf", ()))
         ]
         yield from (name for model in models for name in OF_MODELS.get(model, ()))
         if is_remembered:
@@ -165,7 +165,7 @@ def _add_examples(document: dict[str, Any], examples: Examples) -> None:
             if not {"example", "examples"} & parameter.keys():
                 parameter["example"] = examples.of(parameter["schema"], field=parameter["name"])
         bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
-        for media in (one for body in bodies for one in body.get("content", {}).values()):
+        for media in (media for body in bodies for media in body.get("content", {}).values()):
             if not {"example", "examples"} & media.keys() and media.get("schema"):
                 title = str(media["schema"].get("title", ""))
                 media["example"] = examples.of(media["schema"], field=title.lower())

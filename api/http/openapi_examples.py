@@ -269,9 +269,9 @@ class Examples:
     def _object(self, schema: Mapping[str, Any], owner: str) -> dict[str, Any]:
         needed = schema.get("required", ())
         found = {
-            name: self.of(one, owner, name)
-            for name, one in schema.get("properties", {}).items()
-            if name in needed or {"$ref", "type", "anyOf", "oneOf", "enum", "const"} & one.keys()
+            name: self.of(field, owner, name)
+            for name, field in schema.get("properties", {}).items()
+            if name in needed or {"$ref", "type", "anyOf", "oneOf", "enum", "const"} & field.keys()
         }
         more = schema.get("additionalProperties")
         if isinstance(more, dict) and not found:
@@ -280,7 +280,7 @@ class Examples:
 
     def _array(self, schema: Mapping[str, Any], owner: str, field: str) -> list[Any]:
         if "prefixItems" in schema:
-            return [self.of(one, owner) for one in schema["prefixItems"]]
+            return [self.of(item, owner) for item in schema["prefixItems"]]
         return [self.of(schema.get("items", {}), owner, field.removesuffix("s"))]
 
 

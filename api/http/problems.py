@@ -256,7 +256,7 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
     """Return the schema of an enumeration, which becomes a part of the field's schema instead of a separate
     type."""
-    return WithJsonSchema({"enum": [one.value for one in kind], "type": "string"})
+    return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
 
 class ProblemField(AnswerModel):

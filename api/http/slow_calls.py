@@ -61,8 +61,8 @@ class CallSlots:
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""Deadline for a response of a cluster. After a failure, further requests to the cluster fail at once for the
-same time."""
+"""Deadline for a response of a cluster. After a failed request, all requests to this cluster fail immediately
+for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
@@ -133,7 +133,7 @@ class ClusterTurns:
 
     def _forget_old(self) -> None:
         oldest = self._monotonic() - ANSWER_SECONDS
-        self._failures = {one: known for one, known in self._failures.items() if known[1] > oldest}
+        self._failures = {key: known for key, known in self._failures.items() if known[1] > oldest}
 
 
 MOST_AT_ONCE: Final = 8

@@ -136,44 +136,48 @@ def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
 
 def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator[Metric]:
     numbers: tuple[tuple[str, str, Callable[[Assessment], int]], ...] = (
-        ("headrace_tasks", "tasks in the plan", lambda one: one.tasks),
-        ("headrace_tasks_required", "tasks required by capacity", lambda one: one.required_tasks),
+        ("headrace_tasks", "tasks in the plan", lambda found: found.tasks),
+        ("headrace_tasks_required", "tasks required by capacity", lambda found: found.required_tasks),
         (
             "headrace_tasks_lower_bound",
             "lower bound on the number of tasks of any feasible plan",
-            lambda one: one.task_lower_bound,
+            lambda found: found.task_lower_bound,
         ),
         (
             "headrace_tasks_overloaded",
             "tasks whose load exceeds the usable capacity",
-            lambda one: one.overloaded,
+            lambda found: found.overloaded,
         ),
         (
             "headrace_offending_partitions",
             "partitions whose load alone exceeds the usable capacity of a task",
-            lambda one: one.offending,
+            lambda found: found.offending,
         ),
         (
             "headrace_partitions_of_unknown_load",
             "partitions planned with the default load",
-            lambda one: one.unknown,
+            lambda found: found.unknown,
         ),
         (
             "headrace_partitions_behind",
             "partitions that were late when planned, so that their load is a lower bound",
-            lambda one: one.lower_bounds,
+            lambda found: found.lower_bounds,
         ),
-        ("headrace_moves_left", "moves postponed because one plan has a budget", lambda one: one.moves_left),
+        (
+            "headrace_moves_left",
+            "moves postponed because one plan has a budget",
+            lambda found: found.moves_left,
+        ),
         (
             "headrace_searches_cut_short",
             "searches of the planner that reached their time limit",
-            lambda one: one.cut_short,
+            lambda found: found.cut_short,
         ),
     )
     for name, text, value in numbers:
         family = GaugeMetricFamily(name, f"{text}; reported by the leader", labels=["datastream"])
-        for group, one in assessments.items():
-            family.add_metric([group], value(one))
+        for group, assessment in assessments.items():
+            family.add_metric([group], value(assessment))
         yield family
 
 
@@ -194,8 +198,8 @@ def _drops(drops: Mapping[str, Drops]) -> Metric:
         "records for the metrics topic and the events topic that were dropped",
         labels=["kind"],
     )
-    for kind, one in drops.items():
-        family.add_metric([kind], one.count)
+    for kind, dropped in drops.items():
+        family.add_metric([kind], dropped.count)
     return family
 
 
@@ -205,8 +209,8 @@ def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
         "time for which broker quotas of the cluster throttled workers, summed over workers",
         labels=["cluster"],
     )
-    for cluster, one in seconds.items():
-        family.add_metric([cluster], one)
+    for cluster, spent in seconds.items():
+        family.add_metric([cluster], spent)
     return family
 
 
@@ -222,9 +226,9 @@ def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
         "maximum error of headrace_clock_skew_seconds, in either direction",
         labels=["cluster"],
     )
-    for cluster, one in skews.items():
-        skew.add_metric([cluster], one.ahead_ms / 1000)
-        bound.add_metric([cluster], one.bound_ms / 1000)
+    for cluster, clock_skew in skews.items():
+        skew.add_metric([cluster], clock_skew.ahead_ms / 1000)
+        bound.add_metric([cluster], clock_skew.bound_ms / 1000)
     yield skew
     yield bound
 
@@ -264,11 +268,11 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     for lane in lanes:
         by_group.setdefault(lane.spec.key.group, []).append(lane)
     for group, mine in sorted(by_group.items()):
-        held.add_metric([group], sum(bool(one.held_back) for one in mine))
-        rates = [one.rate for one in mine if one.rate is not None]
-        rate.add_metric([group], sum(one.bytes_per_second for one in rates))
-        records.add_metric([group], sum(one.messages_per_second for one in rates))
-        lags = [one.lag for one in mine if one.phase is not LanePhase.STOPPING]
+        held.add_metric([group], sum(bool(lane.held_back) for lane in mine))
+        rates = [lane.rate for lane in mine if lane.rate is not None]
+        rate.add_metric([group], sum(lane_rate.bytes_per_second for lane_rate in rates))
+        records.add_metric([group], sum(lane_rate.messages_per_second for lane_rate in rates))
+        lags = [lane.lag for lane in mine if lane.phase is not LanePhase.STOPPING]
         waiting = at_least(sum, [records for records, _ in lags])
         if waiting is not None:
             lag.add_metric([group], waiting)
@@ -290,16 +294,16 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
     """Yield counters by task, one for each name in `SUMMED`; if a task moves, the counters of its new
     instance continue."""
     families: dict[str, CounterMetricFamily] = {}
-    values = [(one, one.by_name()) for one in sums]
+    values = [(task, task.by_name()) for task in sums]
     for field, series in SUMMED.items():
         if series.name not in families:
             families[series.name] = CounterMetricFamily(
                 series.name, series.text, labels=["datastream", "task", *series.label]
             )
-        for one, named in values:
+        for task, named in values:
             number = named[field] - (named[series.less] if series.less else 0)
             families[series.name].add_metric(
-                [one.group, one.task, *series.label.values()], number / series.divisor
+                [task.group, task.task, *series.label.values()], number / series.divisor
             )
     yield from families.values()
 
@@ -314,12 +318,12 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
         " acknowledgement",
         labels=["datastream"],
     )
-    for group in sorted({one.group for one in sums}):
-        mine = [one for one in sums if one.group == group]
-        counts = add_counts(one.latency_counts for one in mine)
+    for group in sorted({task.group for task in sums}):
+        mine = [task for task in sums if task.group == group]
+        counts = add_counts(task.latency_counts for task in mine)
         bounds = [*(str(bound / 1000) for bound in LATENCY_BOUNDS_MS), "+Inf"]
-        named = [one.by_name() for one in mine]
-        total = sum(one[name] / SUMMED[name].divisor for one in named for name in _STAGES)
+        named = [task.by_name() for task in mine]
+        total = sum(counters[name] / SUMMED[name].divisor for counters in named for name in _STAGES)
         family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total)
     return family
 
@@ -428,8 +432,8 @@ class CertificateCollector(Collector):
             "seconds until a certificate file expires, negative afterwards; no sample for an unreadable file",
             labels=["setting"],
         )
-        for one in self._certificates():
-            left = one.seconds_left(self._clock.now_ms())
+        for certificate in self._certificates():
+            left = certificate.seconds_left(self._clock.now_ms())
             if left is not None:
-                family.add_metric([one.setting], left)
+                family.add_metric([certificate.setting], left)
         yield family

@@ -27,16 +27,16 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
     shares: dict[GroupName, float] = {}
-    for group, one in _found(lanes.others.values(), uncopied, now):
-        if one.state is not None:
-            counts[group, one.state] += 1
-        if one.seconds_to_loss is not None:
-            losses[group] = min(one.seconds_to_loss, losses.get(group, one.seconds_to_loss))
-        if one.eta_seconds is not None:
-            ends[group] = max(one.eta_seconds, ends.get(group, one.eta_seconds))
-        losing[group] += one.loses_data
-        if one.loses_data and one.backlog_share is not None:
-            shares[group] = max(one.backlog_share, shares.get(group, 0.0))
+    for group, position in _found(lanes.others.values(), uncopied, now):
+        if position.state is not None:
+            counts[group, position.state] += 1
+        if position.seconds_to_loss is not None:
+            losses[group] = min(position.seconds_to_loss, losses.get(group, position.seconds_to_loss))
+        if position.eta_seconds is not None:
+            ends[group] = max(position.eta_seconds, ends.get(group, position.eta_seconds))
+        losing[group] += position.loses_data
+        if position.loses_data and position.backlog_share is not None:
+            shares[group] = max(position.backlog_share, shares.get(group, 0.0))
     for group, number in lanes.counts.items():
         counts[group, MovementState.OK] += number
         losing[group] += 0
@@ -86,7 +86,7 @@ def uncopied_metrics(
     """Yield metrics of uncopied partitions. Only the leader reports partitions that users have paused, that
     have no task, or that rules exclude. Each instance reports its own lanes that have paused themselves."""
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
-        one: {} for one in UncopiedState
+        state: {} for state in UncopiedState
     }
     for lane in uncopied:
         by_state[lane.what.state].setdefault(lane.what.datastream, []).append(lane)
@@ -97,7 +97,7 @@ def uncopied_metrics(
     )
     for name, found in by_state[UncopiedState.PAUSED].items():
         paused.add_metric([name, "person"], len(found))
-    itself = Counter(one.spec.key.group for one in lanes if one.phase is LanePhase.PAUSED)
+    itself = Counter(lane.spec.key.group for lane in lanes if lane.phase is LanePhase.PAUSED)
     for group, count in itself.items():
         paused.add_metric([group, "itself"], count)
     yield paused
@@ -120,7 +120,7 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
         labels=["datastream"],
     )
     for name, found in paused.items():
-        since = [one.what.since_ms for one in found if one.what.since_ms is not None]
+        since = [lane.what.since_ms for lane in found if lane.what.since_ms is not None]
         if since:
             family.add_metric([name], max(now_ms - min(since), 0) / 1000)
     return family
@@ -150,9 +150,9 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
         by_name.setdefault(lane.what.datastream, []).append(lane)
     for name, lanes in by_name.items():
         for family, combine, numbers in (
-            (lag, sum, [one.lag_records for one in lanes]),
-            (retained, min, [one.retained_records for one in lanes]),
-            (lost, sum, [one.lost_records for one in lanes]),
+            (lag, sum, [lane.lag_records for lane in lanes]),
+            (retained, min, [lane.retained_records for lane in lanes]),
+            (lost, sum, [lane.lost_records for lane in lanes]),
         ):
             known = [number for number in numbers if number is not None]
             if len(known) == len(numbers):
@@ -187,12 +187,12 @@ class AuditCollector(Collector):
         waiting = GaugeMetricFamily(
             "headrace_audit_waiting_offsets", "copied source offsets that are not audited yet", labels=labels
         )
-        for one in self._current():
-            place = [one.datastream, one.topic]
-            waiting.add_metric(place, one.waiting)
-            if one.through_ms is not None:
-                ages.add_metric(place, max(self._clock.now_ms() - one.through_ms, 0) / 1_000)
-            for verdict, records in sorted(one.fault_records.items()):
+        for audit in self._current():
+            place = [audit.datastream, audit.topic]
+            waiting.add_metric(place, audit.waiting)
+            if audit.through_ms is not None:
+                ages.add_metric(place, max(self._clock.now_ms() - audit.through_ms, 0) / 1_000)
+            for verdict, records in sorted(audit.fault_records.items()):
                 faults.add_metric([*place, verdict], records)
         yield from (ages, faults, waiting)
 

@@ -40,13 +40,13 @@ _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]]
 def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
     """Return the most delayed lanes and the busiest lanes, without duplicates."""
     known = [lane for lane in lanes if lane.rate is not None]
-    late = nlargest(number, (one for one in known if one.lag[1]), key=lambda one: one.lag[1] or 0)
-    busy = nlargest(number, known, key=lambda one: one.rate.bytes_per_second if one.rate else 0.0)
-    return tuple({one.spec.key: one for one in (*late, *busy)}.values())
+    late = nlargest(number, (lane for lane in known if lane.lag[1]), key=lambda lane: lane.lag[1] or 0)
+    busy = nlargest(number, known, key=lambda lane: lane.rate.bytes_per_second if lane.rate else 0.0)
+    return tuple({lane.spec.key: lane for lane in (*late, *busy)}.values())
 
 
 class MetricSettings(Settings):
-    """Series per partition on `/metrics`; all other series are per datastream or task."""
+    """Which partitions have their own series on `/metrics`. All other series are for datastreams or tasks."""
 
     every_partition: bool = False
     """Export four series for every partition of this instance."""

@@ -49,11 +49,11 @@ class AdviceAnswer(BaseModel):
 
     `required_tasks`, `required_instances`: need now and in the near future. They rise immediately and fall
     with a delay. They are null if the need of a datastream, which `why` names, is unknown. `tasks_at_least`,
-    `instances_at_least`: need of the datastreams whose need is known. `rises`: first hour that needs more.
-    `peak`: hour with the greatest need; `peak_instances`: instances that it needs. `lower_since_ms`: time
-    since which fewer tasks have been sufficient; `lower_tasks`: their number. `past_day`, `past_week`: the
-    last 24 and 168 full hours, null if all hours are unknown. `tasks_per_instance`: configured value.
-    `computed_ms`: null if the leader has not computed it yet.
+    `instances_at_least`: lower bounds of the need, which count only datastreams whose need is known. `rises`:
+    first hour that needs more. `peak`: hour with the greatest need; `peak_instances`: instances that it
+    needs. `lower_since_ms`: time since which fewer tasks have been sufficient; `lower_tasks`: their number.
+    `past_day`, `past_week`: the last 24 and 168 full hours, null if all hours are unknown.
+    `tasks_per_instance`: configured value. `computed_ms`: null if the leader has not computed it yet.
     """
 
     computed_ms: int | None
@@ -91,7 +91,7 @@ class AdviceAnswer(BaseModel):
                 why=why,
                 sentence="no advice yet",
             )
-        fields = {name: one for name, one in asdict(found).items() if name in cls.model_fields}
+        fields = {name: value for name, value in asdict(found).items() if name in cls.model_fields}
         return cls.model_validate(fields | {"sentence": sentence_with_age(found, now_ms)})
 
 

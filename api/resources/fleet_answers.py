@@ -83,7 +83,7 @@ async def _verified(
     header = request.headers.get("Authorization", "")
     nonce = await to_thread.run_sync(credentials.check_question, header, me, requested)
     if subject not in known:
-        raise NotFound("unknown subject: this instance runs another version")
+        raise NotFound("unknown subject of a query: the requesting instance runs another version")
     return _Exchange(credentials, me, nonce)
 
 
@@ -124,5 +124,5 @@ async def _signed_body(request: Request, seconds: float) -> bytes:
     if body is None:
         raise ClientDisconnect
     if not hmac.compare_digest(sha256(body).hexdigest(), request.query_params.get(DIGEST, "")):
-        raise InvalidRequest("the document of the query does not match its signature")
+        raise InvalidRequest("the signature of the query does not match its document")
     return body

@@ -133,11 +133,11 @@ async def incidents(
     limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
     """List the incidents that the monitor has stored in its topic, newest first. The list is at most a few
-    seconds old. It is empty if no monitor has run."""
+    seconds old. The list is empty if no monitor has run yet."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
-        one
-        for one in found
-        if datastream in (None, one.datastream) and (is_open is None or one.is_open == is_open)
+        record
+        for record in found
+        if datastream in (None, record.datastream) and (is_open is None or record.is_open == is_open)
     )
-    return [IncidentAnswer.from_record(one) for one in islice(wanted, limit)]
+    return [IncidentAnswer.from_record(record) for record in islice(wanted, limit)]

@@ -39,7 +39,7 @@ async def lanes_by_instance(
         return await instances.ask(FleetQuery(LANES), lambda: own_lanes(services), lanes_read)
 
     def read(value: Any) -> list[LaneAnswer]:
-        return [one for one in lanes_read(value) if one.datastream == group]
+        return [lane for lane in lanes_read(value) if lane.datastream == group]
 
     return await instances.ask(FleetQuery(LANES, {GROUP: group}), lambda: own_lanes(services, group), read)
 
@@ -319,11 +319,11 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
     """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only of
     this group."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
-    wanted = [(key, one) for key, one in status.lanes.items() if group in (None, key.group)]
-    idle = [one for one in status.uncopied if group in (None, one.what.group)]
+    wanted = [(key, progress) for key, progress in status.lanes.items() if group in (None, key.group)]
+    idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
     mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(wanted)]
-    mine += [LaneAnswer.from_uncopied(one, now, now_ms) for one in idle]
-    return [one.model_copy(update={"instance": status.name}) for one in mine]
+    mine += [LaneAnswer.from_uncopied(lane, now, now_ms) for lane in idle]
+    return [answer.model_copy(update={"instance": status.name}) for answer in mine]
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:

@@ -61,7 +61,8 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(StrictModel):
-    """Permission of monitors to act. Monitors judge and alert even without it."""
+    """Permission of monitors to act. Without this permission, monitors still evaluate objectives and send
+    alerts."""
 
     acting: bool
     reason: str = ""
@@ -76,7 +77,8 @@ class LeaseBody(StrictModel):
 
 class LeaseAnswer(BaseModel):
     """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
-    has the lease. `monitor`: state to consider before acting."""
+    has the lease. `monitor`: whether monitors may request rebalances, and the rebalances that they requested
+    recently."""
 
     lease: str
     monitor: MonitorAnswer
@@ -91,8 +93,8 @@ def monitor(services: ServicesDep) -> MonitorAnswer:
 
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
-    """Allow or forbid monitors to request rebalances. Takes effect at once, applies to every instance and
-    survives restarts. Monitors judge and alert in both cases."""
+    """Allow or forbid monitors to request rebalances. The change takes effect immediately, applies to every
+    instance and survives restarts. Monitors evaluate objectives and send alerts in both cases."""
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
@@ -111,7 +113,7 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
 def release(
     services: ServicesDep, holder: Annotated[str, Query(description="holder that took the lease")]
 ) -> MonitorAnswer:
-    """Release the lease, so that another monitor becomes active at once."""
+    """Release the lease, so that another monitor becomes active immediately."""
     services.acting.release(services.control, holder)
     return _answer(services, services.acting.state())
 

@@ -105,11 +105,11 @@ class MovementsAnswer(AnswerModel):
         datastreams = [
             {
                 "name": name,
-                "cluster": one.cluster,
-                "destination": one.destination,
-                **_document_of(one.movement),
+                "cluster": states.cluster,
+                "destination": states.destination,
+                **_document_of(states.movement),
             }
-            for name, one in found.datastreams.items()
+            for name, states in found.datastreams.items()
         ]
         return cls.model_validate({"is_complete": found.is_complete, "datastreams": datastreams})
 
@@ -139,8 +139,8 @@ _TOLD: Final = TypeAdapter(list[TopicMovement])
 def own_topics(services: Services) -> list[TopicMovement]:
     """Return the topics of this instance's lanes and, on the leader, of uncopied partitions."""
     found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
-    for group, one in _partitions(services):
-        found[group, one.partition.topic].append(one)
+    for group, partition in _partitions(services):
+        found[group, partition.partition.topic].append(partition)
     topics = [TopicMovement(*key, movement_of(found[key])) for key in sorted(found)]
     return [topic for topic in topics if topic.movement.states]
 
@@ -148,12 +148,12 @@ def own_topics(services: Services) -> list[TopicMovement]:
 def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     for lane in status.in_time.others.values():
-        one = judged(lane, now)
-        if one.state is MovementState.OK:
+        movement = judged(lane, now)
+        if movement.state is MovementState.OK:
             continue
-        since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
-        is_still = is_idle(lane, one, now)
-        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms, is_still)
+        since_ms = None if movement.since is None else int(now_ms - (now - movement.since) * 1000)
+        is_still = is_idle(lane, movement, now)
+        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, movement, since_ms, is_still)
     for idle in status.uncopied:
         missing = idle.what
         found = judged_uncopied(idle, now)
@@ -184,7 +184,7 @@ async def movements(
         FleetQuery(MOVEMENT), lambda: own_topics(services), topics_read
     )
     leader = leader_of(services, live)
-    topics_by_instance = {name: one.value for name, one in replies.items() if one.value is not None}
+    topics_by_instance = {name: reply.value for name, reply in replies.items() if reply.value is not None}
     is_complete = leader in topics_by_instance and len(topics_by_instance) == len(replies)
     return put_together(
         datastreams, plan, (topic for topics in topics_by_instance.values() for topic in topics), is_complete
@@ -202,9 +202,9 @@ def put_together(
         each.name: DatastreamStates(
             each.source,
             added(
-                one.movement
-                for one in by_group.get(each.group, ())
-                if each.selection.matches(one.topic) and not plan.excludes(each.name, one.topic)
+                partition.movement
+                for partition in by_group.get(each.group, ())
+                if each.selection.matches(partition.topic) and not plan.excludes(each.name, partition.topic)
             ),
             each.destination,
         )
@@ -312,17 +312,17 @@ class AuditsAnswer(AnswerModel):
         """Return the JSON form."""
         topics = [
             TopicAuditAnswer(
-                datastream=one.datastream,
-                topic=one.topic,
-                partitions=one.partitions,
-                complete_through_ms=one.through_ms if is_complete else None,
-                waiting_offsets=one.waiting,
-                late_offsets=one.late,
-                faults=[AuditFaultAnswer.of(fault) for fault in one.faults],
-                more_faults=one.more_faults,
-                problem=one.problem,
+                datastream=audit.datastream,
+                topic=audit.topic,
+                partitions=audit.partitions,
+                complete_through_ms=audit.through_ms if is_complete else None,
+                waiting_offsets=audit.waiting,
+                late_offsets=audit.late,
+                faults=[AuditFaultAnswer.of(fault) for fault in audit.faults],
+                more_faults=audit.more_faults,
+                problem=audit.problem,
             )
-            for one in found
+            for audit in found
         ]
         through_ms = through_of(found) if is_complete else None
         return cls(is_complete=is_complete, complete_through_ms=through_ms, topics=topics)
@@ -334,7 +334,7 @@ async def audits_now(
     """Query each instance once. Return the audits of all lanes, and whether all instances responded."""
     replies = await AllInstances(services, fleet, live).ask(FleetQuery(AUDITS), services.audits, _audits_read)
     values = [reply.value for reply in replies.values()]
-    return merged(one for value in values if value is not None for one in value), None not in values
+    return merged(item for value in values if value is not None for item in value), None not in values
 
 
 class FleetAudits:
@@ -370,5 +370,5 @@ async def audits(
     """Show up to which time every record is at the destination, and the windows with differences."""
     live = await run_in_threadpool(reads.live)
     found, is_complete = await audits_now(services, fleet, live)
-    wanted = [one for one in found if datastream in (None, one.datastream)]
+    wanted = [audit for audit in found if datastream in (None, audit.datastream)]
     return AuditsAnswer.of(wanted, is_complete=is_complete)

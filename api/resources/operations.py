@@ -57,7 +57,7 @@ def list_all(
     """List running operations, and operations that ended within a day, newest first."""
     only = None if datastream is None else reads.names_of(datastream)
     found = (operation for operation in reads.operations() if only is None or operation.datastream in only)
-    return [OperationAnswer.of(one) for one, _ in zip(found, range(limit), strict=False)]
+    return [OperationAnswer.of(operation) for operation, _ in zip(found, range(limit), strict=False)]
 
 
 @router.get("/{operation}", responses=problems(404))

@@ -141,7 +141,7 @@ class OverviewAnswer(AnswerModel):
 
     instances: int
     silent_instances: list[str]
-    """Instances that did not respond. Their lanes are missing in the sums."""
+    """Instances that did not respond. The sums do not include the lanes of these instances."""
     is_complete: bool
     """True if all instances, including a leader, responded."""
     knows_incidents: bool
@@ -157,9 +157,10 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class OverviewData:
-    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: usable capacity
-    of a task in bytes per second, for groups whose planning has not recorded it; None if placement is not by
-    load. `heat`: number of hot partitions by group and topic; None if the leader did not respond."""
+    """Data of one overview. `is_complete`: all instances have reported their sums. `usable`: configured
+    usable capacity of a task in bytes per second, for groups whose plans do not state it; None if placement
+    is not by load. `heat`: number of hot partitions by group and topic; None if the leader did not
+    respond."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -176,12 +177,12 @@ class OverviewData:
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
     """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
-    for one in seen.sums:
-        sums[one.group].append(one)
+    for task in seen.sums:
+        sums[task.group].append(task)
     incidents: dict[str, list[IncidentRecord]] = defaultdict(list)
     for incident in seen.incidents:
         incidents[incident.datastream].append(incident)
-    damaged = {one.name for one in seen.definitions.damaged}
+    damaged = {damaged.name for damaged in seen.definitions.damaged}
     found = []
     for each in seen.definitions.datastreams:
         if only not in (None, each.name):
@@ -189,9 +190,13 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
         status = _DAMAGED if each.name in damaged else each.status.value
         total = _total(each, seen.plan, sums.get(each.group, ()))
         found.append(_glance(each, status, total, seen, incidents.get(each.name, ())))
-    unread = [one for one in seen.definitions.damaged if one.last is None and only in (None, one.name)]
-    found += [_unreadable(one.name, one.problem) for one in unread]
-    return sorted(found, key=lambda one: one.name)
+    unread = [
+        damaged
+        for damaged in seen.definitions.damaged
+        if damaged.last is None and only in (None, damaged.name)
+    ]
+    found += [_unreadable(damaged.name, damaged.problem) for damaged in unread]
+    return sorted(found, key=lambda row: row.name)
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
@@ -310,7 +315,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a definition that this instance has never been able to read."""
+    """Return the overview of a damaged definition of which this instance has never read a valid version."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,
@@ -346,7 +351,7 @@ async def overview(
         movements(services, fleet, live, plan, definitions.datastreams),
         ask_leader(services, fleet, live, FleetQuery(HEAT), lambda: own_heat(services), heat_read),
     )
-    silent = [name for name, one in replies.items() if one.value is None]
+    silent = [name for name, reply in replies.items() if reply.value is None]
     incidents = await run_in_threadpool(_incidents, services)
 
     def answer() -> bytes:
@@ -355,7 +360,7 @@ async def overview(
             reads.problems(),
             plan,
             reads.assessments(),
-            [one for reply in replies.values() for one in reply.value or ()],
+            [item for reply in replies.values() for item in reply.value or ()],
             moving,
             incidents or (),
             not silent,

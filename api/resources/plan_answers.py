@@ -103,7 +103,9 @@ class PlanAnswer(BaseModel):
             )
             for placement in (plan.tasks if with_tasks else ())
         ]
-        groups = [GroupAnswer.of(one, datastream=name) for name, one in sorted(assessments.items())]
+        groups = [
+            GroupAnswer.of(assessment, datastream=name) for name, assessment in sorted(assessments.items())
+        ]
         return cls(
             epoch=plan.epoch, created_ms=plan.created_ms, reason=plan.reason, tasks=tasks, groups=groups
         )
@@ -170,9 +172,9 @@ class RebalanceBody(StrictModel):
 
 
 class EffectAnswer(BaseModel):
-    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. They are the
-    load of the partitions that move, and the load of the fullest task before and after. `overloaded_after`:
-    number of tasks that would still exceed their capacity."""
+    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. These sums
+    are the load of the partitions that move, and the load of the fullest task before and after.
+    `overloaded_after`: number of tasks that would still exceed their capacity."""
 
     partitions: int
     moved: float | None
@@ -273,7 +275,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
     expires_ms: int
     """Time at which the proposal expires at the latest (epoch ms)."""
     asked_by: str | None = None
-    """User who requested to apply the plan; null if nobody has."""
+    """User who requested to apply the plan; null if no user has requested it."""
     changed: list[str] = Field(default=[])
     """Inputs that have changed since the plan was computed. The plan can be applied only while this list is
     empty."""

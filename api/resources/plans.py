@@ -57,7 +57,7 @@ def plan(
     return found.model_copy(
         update={
             "tasks": [task for task in found.tasks if task.datastream == group],
-            "groups": [one for one in found.groups if one.datastream == group],
+            "groups": [answer for answer in found.groups if answer.datastream == group],
         }
     )
 

@@ -118,8 +118,10 @@ class HealthAnswer(AnswerModel):
             data_plane=", ".join(sorted(status.data_planes)) or None,
             parts=parts,
             clocks={
-                cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
-                for cluster, one in sorted(status.clock_skews.items())
+                cluster: ClockSkewAnswer(
+                    ahead_seconds=skew.ahead_ms / 1000, bound_seconds=skew.bound_ms / 1000
+                )
+                for cluster, skew in sorted(status.clock_skews.items())
             },
             **process.usage._asdict(),
             strategies=list(process.strategies),
@@ -215,8 +217,8 @@ async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
     live = await to_thread.run_sync(reads.live, limiter=CapacityLimiter(1))
     replies = await health_by_instance(AllInstances(services, fleet, live))
     return [
-        InstanceAnswer.from_live(one, state_answer(replies[one.name]), replies[one.name].value)
-        for one in live
+        InstanceAnswer.from_live(instance, state_answer(replies[instance.name]), replies[instance.name].value)
+        for instance in live
     ]
 
 

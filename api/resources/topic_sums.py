@@ -37,8 +37,9 @@ class TopicSums:
     """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`:
     number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown lag.
     `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
-    `counted_ms`: the same, without lanes whose oldest record does not count against objectives. `batches`:
-    batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per second."""
+    `counted_ms`: the same age, without lanes whose oldest record does not count against objectives.
+    `batches`: batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per
+    second."""
 
     group: GroupName
     topic: str
@@ -123,10 +124,10 @@ def own_sums(services: Services) -> list[TopicSums]:
         lag = lane.lag
         is_excused = lag[1] is not None and lane.spec.excuse.covers(now_ms - lag[1])
         sums.add_lane(lane.rate, lag, is_excused=is_excused)
-    for one in services.status.uncopied:
-        place = one.what.group, one.what.partition.topic
+    for idle in services.status.uncopied:
+        place = idle.what.group, idle.what.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))
-        sums.add_idle(one.lag_records)
+        sums.add_idle(idle.lag_records)
     return [found[place] for place in sorted(found)]
 
 

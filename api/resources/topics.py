@@ -58,10 +58,10 @@ class TopicEvidenceAnswer(AnswerModel):
     """Size of all replicas; null if unknown."""
     first_seen_ms: int | None
     watched_since_ms: int | None
-    """Start of the looks without a gap."""
+    """Start (epoch ms) of the time in which the topic was checked without a gap."""
     no_inflow_since_ms: int | None
     last_read_ms: int | None
-    """Last look with a reader; null without one."""
+    """Last check (epoch ms) at which the topic had a reader; null if it had none."""
     readers: list[TopicReaderAnswer]
     """Consumer groups, without those of the mirror. Readers that commit no offsets are unknown."""
     selected_by: list[TopicSelectorAnswer]
@@ -84,8 +84,8 @@ class TopicEvidenceAnswer(AnswerModel):
             watched_since_ms=seen.watched_ms if seen else None,
             no_inflow_since_ms=seen.quiet_ms if seen else None,
             last_read_ms=(seen.read_ms or None) if seen else None,
-            readers=[TopicReaderAnswer(**one._asdict()) for one in look.readers],
-            selected_by=[TopicSelectorAnswer(**one._asdict()) for one in found.selectors],
+            readers=[TopicReaderAnswer(**reader._asdict()) for reader in look.readers],
+            selected_by=[TopicSelectorAnswer(**selector._asdict()) for selector in found.selectors],
             unknown_groups=list(found.unknown_groups),
         )
 
@@ -128,7 +128,7 @@ class RetirementStepAnswer(AnswerModel):
     """Whether the topic is deleted or restored."""
     is_dry_run: bool
     evidence: TopicEvidenceAnswer | None
-    """Evidence of this call; null if no look was needed."""
+    """Evidence that this call has read; null if it needed none."""
 
     @classmethod
     def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:
@@ -177,16 +177,16 @@ async def topics(
     because it shows all consumer groups."""
     ref = _cluster(cluster)
     found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
-    shown = [TopicEvidenceAnswer.of(one) for one in found if one.is_unused or not unused]
+    shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]
     return TopicsAnswer(
-        cluster=cluster, days=days, topics=shown, kept=sum(not one.is_unused for one in found)
+        cluster=cluster, days=days, topics=shown, kept=sum(not topic.is_unused for topic in found)
     )
 
 
 @router.get("/retirements")
 def retirements(services: ServicesDep) -> list[RetirementAnswer]:
     """Return the retirements in progress."""
-    return [RetirementAnswer.of(one) for one in services.retirements.all()]
+    return [RetirementAnswer.of(retirement) for retirement in services.retirements.all()]
 
 
 @router.post("/retirements", responses=problems(404))

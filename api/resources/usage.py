@@ -85,7 +85,7 @@ async def usage(
     since_ms = (now_ms // DAY_MS - days + 1) * DAY_MS
     report = await calls.run(partial(services.usage, TimeRange(since_ms, now_ms + 1)))
     lines = [
-        one for one in report.lines if owner in (None, one.owner) and datastream in (None, one.datastream)
+        line for line in report.lines if owner in (None, line.owner) and datastream in (None, line.datastream)
     ]
     owners = await run_in_threadpool(by_owner, lines, report.quota_of, (now_ms - since_ms) / 1_000)
     return UsageAnswer(
@@ -93,7 +93,7 @@ async def usage(
         until_ms=now_ms,
         measured_by=report.measured_by,
         currency=report.currency,
-        owners=[OwnerUsageAnswer.of(one) for one in owners],
-        lines=[UsageLineAnswer.of(one) for one in lines[:limit]],
+        owners=[OwnerUsageAnswer.of(owner_usage) for owner_usage in owners],
+        lines=[UsageLineAnswer.of(line) for line in lines[:limit]],
         left_out=max(len(lines) - limit, 0),
     )

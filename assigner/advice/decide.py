@@ -1,7 +1,7 @@
 """Sizing advice for the service, from the required tasks of all groups. Pure.
 
 The advised number is the sum over all groups of the current need or the high end of the forecast for the next
-hours, whichever is larger. The advised number rises at once and falls late, so that an autoscaler starts
+hours, whichever is larger. The advised number rises immediately and falls late, so that an autoscaler starts
 instances before they are needed, and does not stop instances because of a short dip.
 """
 
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. The number rises at once. After a period of lower need, it falls to the
-    maximum need of that period."""
+    """Return the advised number. The advised number rises immediately. After a period of lower need, it falls
+    to the maximum need of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)

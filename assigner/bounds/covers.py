@@ -16,8 +16,8 @@ _EXACT: Final = 32
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Factor by which sizes are multiplied before 1 is added to each. As a result, of two equal sums the sum of
-fewer partitions is smaller."""
+"""Factor by which sizes are multiplied before 1 is added to each. If two sets of partitions have the same
+total size, the set with fewer partitions therefore has the smaller sum."""
 NEGLIGIBLE_UNITS: Final = 16
 """Excess in units at which the search for a lighter cover ends."""
 _TRIES: Final = 8
@@ -53,7 +53,7 @@ def cheapest_cover(
 
     `ranks`: int64[k], `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The
     result is exact for up to 32 partitions below the excess (22 if quick), and for more if thorough and the
-    relevant subsets can be enumerated. Otherwise it is approximate, and `least` is the excess.
+    relevant subsets can be enumerated. Otherwise the cover is approximate, and `least` is the excess.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
@@ -124,10 +124,10 @@ def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
 def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
     """Return the lightest subset from `excess` to `highest`; empty if there is none, None if too many are
     below."""
-    one, two = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
-    if one is None or two is None:
+    left, right = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
+    if left is None or right is None:
         return None
-    found = _lightest_pair(one, two, excess)
+    found = _lightest_pair(left, right, excess)
     if found is None or found[0] > highest:
         return np.empty(0, np.int64)
     places = np.arange(len(sizes))
@@ -199,14 +199,14 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
     return np.concatenate((chosen(places[:half], found[1]), chosen(places[half:], found[2])))
 
 
-def _lightest_pair(one: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
+def _lightest_pair(left: Sums, right: Sums, wanted: int) -> tuple[int, int, int] | None:
     """Return the smallest sum of one element of each list that reaches `wanted`, and the masks; None if no
     sum does."""
-    partner = np.searchsorted(two[0], wanted - one[0])
-    possible = np.flatnonzero(partner < len(two[0]))
+    partner = np.searchsorted(right[0], wanted - left[0])
+    possible = np.flatnonzero(partner < len(right[0]))
     if not len(possible):
         return None
-    totals = one[0][possible] + two[0][partner[possible]]
+    totals = left[0][possible] + right[0][partner[possible]]
     position = int(totals.argmin())
     best = int(possible[position])
-    return int(totals[position]), int(one[1][best]), int(two[1][partner[best]])
+    return int(totals[position]), int(left[1][best]), int(right[1][partner[best]])

@@ -28,7 +28,7 @@ class PastRates:
     """Loads of partitions in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
 
     `places`: row of each partition. `hours`: by start of the hour (epoch ms). `newest`: latest known load of
-    each partition, never NaN bytes.
+    each partition; its bytes are never NaN.
     """
 
     places: Mapping[TopicPartition, int]
@@ -65,8 +65,8 @@ class Outlook:
 class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
     """Loads times a factor that makes their sum `total`, at most the highest rate that a planner accepts.
 
-    Each is computed when it is first read, so that a forecast of many partitions takes little memory.
-    `rates`: float64[n, 2] as in `PastRates`.
+    The loads of each hour are computed when they are first read, so that a forecast of many partitions takes
+    little memory. `rates`: float64[n, 2] as in `PastRates`.
     """
 
     def __init__(self, places: Mapping[TopicPartition, int], rates: Rates, total: float) -> None:

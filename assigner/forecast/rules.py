@@ -45,7 +45,7 @@ count."""
 _AROUND: Final = 2
 """Number of hours before and after an hour whose errors are included in its score."""
 _TOGETHER: Final = 24
-"""Distances computed in one pass."""
+"""Number of distances that are computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
 """Share of the same hour a week before and a week after below which an hour was an outage."""
@@ -130,8 +130,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. This is known a week later, when the value of such an hour is
-    first used as that of an earlier week."""
+    """Return the hours that were an outage. An outage is recognized a week later, when the value of such an
+    hour would first be used as that of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
@@ -142,8 +142,8 @@ def _levels(series: Values, before: Values) -> tuple[Values, Values]:
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
     newest, day, week = (
-        np.divide(one, other, out=np.full(before.shape, np.nan), where=other > 0)
-        for one, other in zip(new, old, strict=True)
+        np.divide(newer, older, out=np.full(before.shape, np.nan), where=older > 0)
+        for newer, older in zip(new, old, strict=True)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
@@ -156,8 +156,8 @@ def _clipped(levels: Values) -> Values:
 
 
 def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
-    """Return for each length the sum of each hour (the last axis) and those before it, that many in total.
-    Adds windows of doubled length; unlike a running sum, zero stays zero."""
+    """Return, for each length, the sum of that many values ending at each hour (the last axis). Adds windows
+    of doubled length; unlike a running sum, zero stays zero."""
     found = [values] * len(lengths)
     window = values
     for power in range(max(lengths).bit_length()):
@@ -172,7 +172,7 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the sum of the values and of the others, with the others moved `hours` later."""
+    """Return the sums of `values` and `others`, with `others` moved `hours` later."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])
@@ -182,11 +182,11 @@ def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
 def _median(rows: Sequence[Values]) -> Values:
     """Return the element-wise median of the known values of four arrays, which are overwritten."""
     first, second, third, fourth = rows
-    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+    for lower, upper in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
         # Sorts unknown values last: `fmin` ignores NaN, `maximum` returns it.
-        low = np.fmin(rows[one], rows[other])
-        np.maximum(rows[one], rows[other], out=rows[other])
-        rows[one][...] = low
+        low = np.fmin(rows[lower], rows[upper])
+        np.maximum(rows[lower], rows[upper], out=rows[upper])
+        rows[lower][...] = low
     below = np.where(np.isnan(third), first, second)
     above = np.where(np.isnan(fourth), np.where(np.isnan(second), first, second), third)
     below += above

@@ -32,8 +32,8 @@ class Limits:
 
     @property
     def is_bounded(self) -> bool:
-        """True if the number of partitions of a task is limited. Otherwise stages skip steps that concern
-        only counts."""
+        """True if the number of partitions of a task is limited. If False, stages skip steps that concern
+        only the number of partitions."""
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:
@@ -56,7 +56,7 @@ class Limits:
         return partitions if self.partitions is None else min(self.partitions, partitions)
 
     def bound(self, partitions: int) -> int:
-        """Return a lower bound on tasks for this number of partitions, regardless of load; 0 if one
+        """Return a lower bound on the tasks for this number of partitions, regardless of load; 0 if one task
         suffices."""
         return 0 if self.partitions is None else -(-partitions // self.partitions)
 

@@ -26,7 +26,7 @@ UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionLoads:
-    """One load for every partition, in any order.
+    """Loads of all partitions, one per partition, in any order.
 
     `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index into LEVELS.
     `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2]; may be empty.
@@ -40,12 +40,10 @@ class PartitionLoads:
     def __post_init__(self) -> None:
         count = len(self.partitions)
         if self.rates.shape != (count, 2) or self.levels.shape != (count,):
-            raise InvalidRequest(
-                f"there are {counted(count, 'partition')} but {counted(len(self.rates), 'load')}"
-            )
+            raise InvalidRequest(f"got {counted(len(self.rates), 'load')} for {counted(count, 'partition')}")
         if len(self.recent) and self.recent.shape[1:] != (count, 2):
             raise InvalidRequest(
-                f"there are {counted(count, 'partition')} but {self.recent.shape[1]} recent loads"
+                f"got recent loads of {self.recent.shape[1]} for {counted(count, 'partition')}"
             )
         refuse_impossible(self.partitions, self.rates)
         for observation in self.recent:

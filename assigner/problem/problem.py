@@ -28,7 +28,7 @@ TaskOf = npt.NDArray[np.int32]
 """Task number by partition; -1: none."""
 
 UNITS: Final = 1000
-"""Units in one byte (or message) per second."""
+"""Number of units in one byte (or message) per second."""
 
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
@@ -37,7 +37,7 @@ _LARGEST_SEED: Final = 1_000_000_000
 
 
 class PlanMode(StrEnum):
-    """FULL ignores the current placement if that pays off; INCREMENTAL keeps it."""
+    """FULL ignores the current placement; INCREMENTAL keeps it where possible."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -218,9 +218,7 @@ def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
 def _checked(current: TaskOf, count: int) -> TaskOf:
     home = np.asarray(current, dtype=np.int32)
     if home.shape != (count,):
-        raise InvalidRequest(
-            f"there are {counted(count, 'partition')} but {counted(home.size, 'current task')}"
-        )
+        raise InvalidRequest(f"got {counted(home.size, 'current task')} for {counted(count, 'partition')}")
     if home.min(initial=0) < -1:
         raise InvalidRequest(f"invalid task number {int(home.min())}", advice="write -1 for a new partition")
     return home

@@ -41,7 +41,7 @@ class Arrangement:
         return found
 
     def transfer(self, giver: int, taker: int, given: Ranks, taken: Ranks | None = None) -> None:
-        """Move `given` from giver to taker, and `taken` the other way."""
+        """Move the partitions `given` from giver to taker, and `taken` from taker to giver."""
         back = np.empty(0, np.int64) if taken is None else taken
         self._changed[giver] = _merge(self.members(giver), given, back)
         self._changed[taker] = _merge(self.members(taker), back, given)

@@ -1,9 +1,9 @@
 """Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain starts with a partition that is displaced from its task, or that has no task. It moves to its own task
-(or to any task) and displaces another partition, which in turn moves and displaces another, until the last
-one finds room. A chain is applied if fewer bytes are displaced afterwards. This is the search of cyclic and
-path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
+A chain starts with a partition that is displaced from its task, or that has no task. This partition moves to
+its own task (or to any task) and displaces another partition, which also moves and displaces one, until the
+last partition finds room. A chain is applied if fewer bytes are displaced afterwards. This is the search of
+cyclic and path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
 capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost always
 has a start from which every partial path is negative, so only such paths are extended.
 """
@@ -44,9 +44,9 @@ class ChainGoal:
 
 
 class _ChainStep(NamedTuple):
-    """Partial chains at one depth. `item`: int64[k], displaced partition without a place; `cost`: int64[k] of
-    the partial chain; `seen`: int64[k, depth], tasks that it passed; `parent`: int64[k], row of the previous
-    step."""
+    """Incomplete chains of the same length. `item`: int64[k], displaced partition without a place; `cost`:
+    int64[k] of the partial chain; `seen`: int64[k, depth], tasks that it passed; `parent`: int64[k], row of
+    the previous step."""
 
     item: Ints
     cost: Ints
@@ -70,8 +70,9 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
     """Return the placement after applying all improving chains found, starting with partitions without a
     task.
 
-    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: most partitions to examine; about ten
-    million take a second. The limit is not a time, so that equal input gives equal results.
+    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: maximum number of partitions to
+    examine; about ten million take a second. The limit is not a time, so that equal input gives equal
+    results.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     search.descend(search.displaced())
@@ -144,13 +145,13 @@ class _Search:
         pushed = self._least_in_the_way(home, item)
         if pushed is None:
             return
-        for one in (item, *pushed):
-            self._put(one, -1)
+        for removed in (item, *pushed):
+            self._put(removed, -1)
         self._put(item, home)
         changed = [item, *pushed]
-        for one in pushed:
-            if self.task_of[one] < 0:
-                changed += (moved := self.improve(one))
+        for pushed_item in pushed:
+            if self.task_of[pushed_item] < 0:
+                changed += (moved := self.improve(pushed_item))
                 if not moved:
                     break
         if (self.task_of[pushed] >= 0).all():

@@ -167,9 +167,10 @@ class _Program:
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
         """Fix columns until few partitions remain, repeatedly; end when choices run out.
 
-        Columns with integral uses are fixed at once. Among the others, the most used column is tried first,
-        and released if the rest would need too many tasks. After a dead end, or if the caller could not place
-        the rest, the last columns are released, more each time, and later choices are randomized slightly.
+        Columns with integral uses are fixed at once. Among the other columns, the most used one is fixed
+        first, and released if the remaining partitions would need too many tasks. After a dead end, or if the
+        caller could not place the rest, the last columns are released, more each time, and later choices are
+        randomized slightly.
         """
         fixed: list[dict[int, int]] = []
         random = np.random.default_rng(_SEED)

@@ -42,8 +42,8 @@ class PartitionExchange(NamedTuple):
 class DescentGoal(NamedTuple):
     """`target`: load that no task should exceed. `limits`: further limits of a task.
 
-    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. Otherwise prefer small
-    changes of load, which keep large gaps in light tasks available.
+    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If none reaches the target,
+    prefer small changes of load, which keep large gaps in light tasks available.
     """
 
     target: int
@@ -54,8 +54,8 @@ class DescentGoal(NamedTuple):
 def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
     """Reduce every task of a one-dimensional arrangement to the target; return True on success.
 
-    `work`: most partitions to examine; about ten million take a second. The limit is not a time, so that
-    equal input gives equal results.
+    `work`: maximum number of partitions to examine; about ten million take a second. The limit is not a time,
+    so that equal input gives equal results.
     """
     loads = state.loads[:, 0]
     left = work

@@ -158,7 +158,7 @@ def fewest_moves(
     builder.add(stays >= sum(weights) - most.units // shared)
     coarse = [1 + (unit // scale) for unit in units]
     one_move = sum(coarse) + 1
-    builder.maximize(cp_model.LinearExpr.weighted_sum(staying, [one_move + one for one in coarse]))
+    builder.maximize(cp_model.LinearExpr.weighted_sum(staying, [one_move + unit for unit in coarse]))
     model.hint(incumbent)
     answer = replace(model.solve(most.effort, most.seed), bound=0)
     if answer.task_of is None:

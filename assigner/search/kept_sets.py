@@ -326,19 +326,21 @@ class _Generation:
         task_of = np.full(len(question.sizes), -1, np.int32)
         left: dict[int, int] = {}
         patterns: list[_Pattern] = []
-        for one, column in self._columns.items():
+        for choice, column in self._columns.items():
             if not counts[column]:
                 continue
-            if isinstance(one, _KeptSet):
-                task_of[list(one.items)] = one.task
-                left[one.task] = self._grid.room - int(weights[list(one.items)].sum())
+            if isinstance(choice, _KeptSet):
+                task_of[list(choice.items)] = choice.task
+                left[choice.task] = self._grid.room - int(weights[list(choice.items)].sum())
             else:
-                patterns += [one] * counts[column]
+                patterns += [choice] * counts[column]
         waiting: dict[int, list[int]] = {}
         for item in np.flatnonzero(task_of < 0).tolist():
             waiting.setdefault(int(weights[item]), []).append(item)
         roomy = sorted(left, key=lambda task: (-left[task], task))
-        for pattern, task in zip(sorted(patterns, key=lambda one: (-sum(one), one)), roomy, strict=False):
+        for pattern, task in zip(
+            sorted(patterns, key=lambda pattern: (-sum(pattern), pattern)), roomy, strict=False
+        ):
             for weight in pattern:
                 if (items := waiting.get(weight)) and weight <= left[task]:
                     task_of[items.pop()] = task

@@ -64,7 +64,8 @@ def _repack(
     random: np.random.Generator,
     limits: Limits,
 ) -> bool:
-    """Repack the group's partitions; keep the better of before and after. Return True if changed."""
+    """Repack the partitions of the group; keep the former placement if it was better. Return True if
+    changed."""
     pool = np.concatenate([state.members(task) for task in group])
     if len(pool) < 2 or len(pool) > 2 * _LARGEST_POOL:
         return False

@@ -2,7 +2,7 @@
 
 Loads are compared as shares of the target in their dimension; the badness of a task is its larger share. A
 step takes the worst task and tries every move and swap of two partitions with a few of the best tasks. All
-exchanges of a lot are evaluated in one array operation.
+exchanges of one batch are evaluated in one array operation.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _find_exchange(
 
 
 def _partners(shares: Shares, task: int) -> list[Ranks]:
-    """Return the tasks with the most room in the binding dimension; the other one has half its weight."""
+    """Return the tasks with the most room in the binding dimension; the other dimension counts half as
+    much."""
     binding = int(shares[task].argmax())
     order = np.argsort(shares[:, binding] + 0.5 * shares[:, 1 - binding], kind="stable")
     order = order[order != task]

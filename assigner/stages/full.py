@@ -1,7 +1,7 @@
 """Full assignment: the fewest tasks that fit everything, then the lowest maximum.
 
 For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
-of ruin and recreate. In one dimension also best fit decreasing as another start, and column generation if
+of ruin and recreate. In one dimension, best fit decreasing is another start, and column generation is used if
 partitions are large relative to a task. The solver proves small cases. With two dimensions the fullness of a
 task is its larger share. All results respect the limits.
 """

@@ -28,8 +28,8 @@ ENOUGH_KNOWN: Final = 0.5
 
 _NOISE: Final = 0.1
 _LARGE_FALL: Final = 1.15
-"""Ratio between the tasks needed by an earlier observation and by the current one, above which removal waits
-until the earlier one has expired."""
+"""Ratio between the tasks needed by an earlier observation and by the current one, above which tasks are
+removed only after the earlier observation has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,7 @@ def _falls(newest: Sequence[Ints]) -> bool:
 
 
 def _only_falls(observations: Sequence[Ints]) -> bool:
-    """Return whether no observation exceeds an earlier one by more than noise, so that the load has only
-    fallen."""
+    """Return whether the load has only fallen: no observation exceeds an earlier one by more than noise."""
     lowest = float("inf")
     for sizes in observations:
         total = int(sizes.sum())
@@ -131,7 +130,8 @@ def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
 
 
 def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Return the tasks above usable capacity by more than the band in all last observations: bool[tasks]."""
+    """Return, for each task, whether its load exceeded usable capacity by more than the overload band in each
+    of the last observations: bool[tasks]."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:

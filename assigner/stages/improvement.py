@@ -1,9 +1,9 @@
 """Improvement of a repaired placement with the solver, unless it is proven to move the fewest bytes.
 
 If few partitions carry most of the load, the solver places those exactly and treats the small ones as
-divisible. Then the small partitions are repacked: the lightest subset leaves each task that exceeds its room.
-The light partitions may need more room than the solver assumed. The feasible sums are then added to the
-model, and it is solved again.
+divisible. Afterwards, the small partitions are repacked: the lightest subset leaves each task that exceeds
+its room. The light partitions may need more room than the solver assumed. The feasible sums are then added to
+the model, and it is solved again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEW_CELLS: Final = 4
 """With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells, it
 runs if the result is above `_NEAR` times the bound."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
-"""Less than one byte per second: not worth another run of the solver."""
+"""Difference in units that is not worth another run of the solver: less than one byte per second."""
 _SUMS: Final = 4_000
 _LARGEST_SUM: Final = 2**50
 
@@ -113,7 +113,7 @@ def _by_the_heavy(
 
 @dataclass(frozen=True, slots=True)
 class _TaskEviction:
-    """The small partitions that leave a task that is `excess` units above its room."""
+    """Small partitions that leave a task that is `excess` units above its room."""
 
     excess: int
     cover: Cover

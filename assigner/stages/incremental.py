@@ -54,7 +54,7 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """Return the placement, and the decision about its number of tasks. Levelling that gains too little is
+    """Return the placement, and the decision about its number of tasks. If levelling gains too little, it is
     reverted."""
     kept, count = _repaired(problem, policy)
     if policy.rebalance and _has_gained_too_little(problem, policy, kept):

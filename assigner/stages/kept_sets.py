@@ -23,9 +23,10 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether kept sets apply: only one dimension binds, no partition exceeds a task, and partitions
-    are few and coarse. If their sizes have little in common, only beyond the size that the solver places as a
-    whole."""
+    """Return whether kept sets apply. They apply if there is only one dimension and no limit on partitions
+    per task, if no partition exceeds a task, and if there are few partitions with sizes that have much in
+    common. If the sizes of partitions have little in common, kept sets apply only beyond the size that the
+    solver places as a whole."""
     if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
         return False
     carrying = problem.sizes[problem.sizes[:, 0] > 0, 0]

@@ -59,8 +59,8 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
     """Return a placement improved by ejection chains, starting from `state` and from the tightest fit of
-    `placed`. None if neither is better, or if the case is large, because moves of light partitions are then
-    close to the bound."""
+    `placed`. None if neither is better, or if the problem is large, because moves of light partitions are
+    then close to the bound."""
     if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
         return None
     goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)
@@ -84,8 +84,8 @@ def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool
 
 
 def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
-    """Keep placed partitions. Assign the others in descending order of load to the fullest task with room, if
-    any."""
+    """Keep placed partitions. Assign the other partitions in descending order of load, each to the fullest
+    task with room, if any."""
     task_of = placed.copy()
     state = Arrangement(inputs.sizes, placed, tasks)
     room, loads, counts = int(inputs.room[0]), state.loads[:, 0].copy(), state.counts.copy()

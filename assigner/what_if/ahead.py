@@ -21,7 +21,7 @@ from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
 _CELLS: Final = 50_000
-"""Partitions times hours that are packed in one pass, which limits its memory."""
+"""Maximum number of partitions times hours that are packed in one pass, to limit the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
         wanted = totals[:, first : first + together]
         factors = np.divide(wanted, before, out=np.ones_like(wanted), where=before > 0)
         scaled = np.minimum(hours[None, :, :, : len(usable)] * factors[:, :, None, None], HIGHEST_RATE)
-        middle, high = (quick_tasks(in_units(one), usable, per_task) for one in scaled)
+        middle, high = (quick_tasks(in_units(loads), usable, per_task) for loads in scaled)
         needed += zip(middle, high, strict=True)
     return _hours(found, 1.0, needed)
 

@@ -251,8 +251,8 @@ def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]
 
 
 def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
-    """Return task names: current ones stay; new tasks take the lowest free numbers, in the style of current
-    ones."""
+    """Return task names: current tasks keep their names, and new tasks take the lowest free numbers, in the
+    style of the current names."""
     names = list(labels)
     taken = {name for name, alive in zip(labels, answer.alive, strict=False) if alive}
     texts = [label for label in labels if isinstance(label, str)]

@@ -136,16 +136,19 @@ class AuditThread(BackgroundThread):
             auditor.keep(lanes)
             problems, has_more = dict[str, str](), False
             self._budget.earn(self._copying_seconds())
-            for one in lanes:
-                if one.mode is AuditMode.COUNTS and not self._budget.allows(one.name, context.loop.now()):
+            for audited in lanes:
+                is_bounded = audited.mode is AuditMode.COUNTS
+                if is_bounded and not self._budget.allows(audited.name, context.loop.now()):
                     continue
                 with Bulkhead() as bulkhead:
-                    has_more |= self._turn(context, auditor, one)
+                    has_more |= self._turn(context, auditor, audited)
                 if bulkhead.failure is not None:
-                    problems[one.name] = reason_of(bulkhead.failure)
+                    problems[audited.name] = reason_of(bulkhead.failure)
             problems |= _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
-            self._health.report(PART, not text, text or f"auditing {', '.join(one.name for one in lanes)}")
+            self._health.report(
+                PART, not text, text or f"auditing {', '.join(audited.name for audited in lanes)}"
+            )
             while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
                 context.loop.run_once(_STEP_SECONDS)
 

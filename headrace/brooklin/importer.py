@@ -98,16 +98,16 @@ def _admitted(
     write to topics of another datastream."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
-        one = finding.datastream
-        if finding.verdict is ImportVerdict.CREATE and one is not None:
+        imported = finding.datastream
+        if finding.verdict is ImportVerdict.CREATE and imported is not None:
             try:
-                admission.check(one, None, gate.same_as)
-                gate.check(one, others)
+                admission.check(imported, None, gate.same_as)
+                gate.check(imported, others)
             except InvalidRequest as error:
                 notes = (str(error), *finding.notes)
                 refused[finding.name] = replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=notes)
             else:
-                others.append(one)
+                others.append(imported)
     return tuple(refused.get(finding.name, finding) for finding in findings)
 
 
@@ -124,8 +124,8 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream. If it is rejected, the finding contains the reason; other findings are not
-    affected."""
+    """Create the datastream. If the creation is rejected, the finding contains the reason; other findings are
+    not affected."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

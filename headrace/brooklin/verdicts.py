@@ -83,7 +83,7 @@ class ImportFinding:
 
     @property
     def is_trouble(self) -> bool:
-        """True if the operator has to act."""
+        """True if the operator must act."""
         return self.verdict in {ImportVerdict.CONFLICT, ImportVerdict.IMPOSSIBLE}
 
 

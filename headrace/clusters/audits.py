@@ -54,7 +54,7 @@ class AuditResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if every source record up to the checkpoints is at the destination as it was, or was omitted
+        """True if every source record up to the checkpoints is at the destination unchanged, or was omitted
         intentionally, and the destination has no foreign records. Duplicates are no difference."""
         return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
 
@@ -111,7 +111,7 @@ def audit_datastream(
     """Compare source and destination of every topic of a definition (in its /v1 form), up to the checkpoints.
     Records that arrive in the meantime are ignored. `on_progress`: see `audit_copy`.
 
-    Raises NotFound if no checkpoint appears before the deadline, TopicMissing and Unreachable.
+    Raises TopicMissing, Unreachable; NotFound if no checkpoint appears before the deadline.
     """
     name, job = definition["name"], audit_job(definition)
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
@@ -136,9 +136,9 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 @dataclass(frozen=True, slots=True)
 class AuditTurn:
-    """Turn of a continuous audit: what was compared since the turn before, and by topic the time before which
-    every record is at the destination (epoch ms), None if unknown. `through_ms`: the same for all topics.
-    `problem`: why this turn failed; the next one compares the same records."""
+    """Turn of a continuous audit: the comparison of the records copied since the turn before, and by topic
+    the time before which every record is at the destination (epoch ms), None if unknown. `through_ms`: this
+    time for all topics together. `problem`: why this turn failed; the next turn compares the same records."""
 
     results: Sequence[AuditResult] = ()
     through_ms: int | None = None
@@ -160,10 +160,11 @@ class AuditTurn:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
-    """Compare the records that a datastream has copied, then every `seconds` the new ones. Never ends.
+    """Compare the records that a datastream has copied, and then, every `seconds`, the records copied since.
+    Never ends.
 
-    `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Errors that
-    may pass are part of a turn; raises the others.
+    `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Retriable
+    errors are reported in a turn; other errors are raised.
     """
     clock, watch = SystemClock(), AuditWatch(audit_job(definition))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:

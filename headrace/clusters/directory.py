@@ -16,8 +16,8 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Resolves cluster references: aliases of the settings, or addresses, which are connected to without
-    security. `addresses`: patterns of the addresses that definitions may use."""
+    """Resolves cluster references: aliases of the settings, or addresses. Connections to addresses use no TLS
+    or authentication. `addresses`: patterns of the addresses that definitions may use."""
 
     def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters
@@ -67,7 +67,8 @@ class ClusterDirectory:
         ]
 
     def checked(self, label: str, reference: str) -> ClusterRef:
-        """Validate a reference from an option. Raises ConfigError unless it is an alias or an address."""
+        """Validate a reference from an option. Raises ConfigError unless the reference is an alias or an
+        address."""
         if reference not in self._clusters:
             try:
                 bootstrap_servers(label, reference)
@@ -78,9 +79,9 @@ class ClusterDirectory:
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """Return the alias of the cluster with these bootstrap servers. Return the address itself if no alias
-        has them, or if they belong to several clusters. Connections use the addresses of the alias, so that
-        its credentials are never sent to a server of another cluster."""
+        """Return the alias of the cluster with these bootstrap servers. Return the address itself if its
+        servers belong to no alias, or to several clusters. Connections use the addresses of the alias, so
+        that its credentials are never sent to a server of another cluster."""
         wanted = _servers(address)
         near = {
             alias: servers

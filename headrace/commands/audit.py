@@ -108,7 +108,7 @@ def compare(
     classify as filtered or dead-lettered are skipped, and not counted as missing.
 
     With --watch, each comparison reads the records copied since the last one, and shows the time before which
-    every record of the source is at the destination. With --json, each one is a line.
+    every record of the source is at the destination. With --json, each comparison is one line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of

@@ -45,10 +45,10 @@ def canary(
         str, typer.Option(help="Destination cluster; the command copies the canary itself.")
     ] = "",
     duration: Annotated[str, typer.Option("--for", help="Time to measure, such as 30s or 10m.")] = "10m",
-    max_delay: Annotated[str, typer.Option(help="Highest delay of a record.")] = "2s",
-    max_lost: Annotated[int, typer.Option(min=0, help="Highest number of lost records.")] = 0,
+    max_delay: Annotated[str, typer.Option(help="Maximum allowed delay of a record.")] = "2s",
+    max_lost: Annotated[int, typer.Option(min=0, help="Maximum allowed number of lost records.")] = 0,
     min_availability: Annotated[
-        float, typer.Option(min=0, max=100, help="Least percentage of writes that the source acknowledges.")
+        float, typer.Option(min=0, max=100, help="Minimum percentage of writes that the source acknowledges.")
     ] = 99.0,
     at: AtOption = "",
     config: ConfigOption = None,
@@ -89,7 +89,8 @@ def canary(
 
 
 def _path(datastream: str, source: str, destination: str, at: str, config: Path | None) -> CanaryPath:
-    """Return the way of the records. Raises InvalidRequest for contradictory options."""
+    """Return the source and destination of the canary records. Raises InvalidRequest for contradictory
+    options."""
     from headrace.console.resources import path_of
     from headrace.oncall.canaries import path_of_definition
     from mirror.errors import InvalidRequest
@@ -192,7 +193,7 @@ def _print(path: CanaryPath, result: GateResult, *, as_json: bool) -> None:
     if as_json:
         document: dict[str, Any] = {"passed": result.is_passed, **path._asdict()}
         document |= {"lost": result.lost, "availability": result.availability}
-        document |= {"failures": [asdict(one) for one in result.failures], "figures": asdict(figures)}
+        document |= {"failures": [asdict(failure) for failure in result.failures], "figures": asdict(figures)}
         print_json(document)
         return
     slowest = "unknown" if figures.slowest_ms is None else f"{figures.slowest_ms:.0f} ms"

@@ -90,12 +90,12 @@ def _print_outcome(outcome: TakeOver) -> None:
     from headrace.console.terminal import console, print_table
 
     columns = ["name", "verdict", "from", "to", "group", "initial status", "paused topics"]
-    print_table(f"datastreams of {outcome.cluster}", columns, [_row(one) for one in outcome.findings])
+    print_table(f"datastreams of {outcome.cluster}", columns, [_row(finding) for finding in outcome.findings])
     out = console()
     for finding in outcome.findings:
         for note in finding.notes:
             out.print(f"{finding.name}: {note}")
-    created = [one for one in outcome.findings if one.verdict == "create"]
+    created = [finding for finding in outcome.findings if finding.verdict == "create"]
     if outcome.applied:
         out.print(f"{len(created)} created")
     elif created:
@@ -105,15 +105,15 @@ def _print_outcome(outcome: TakeOver) -> None:
 
 
 def _row(finding: ImportFinding) -> dict[str, Any]:
-    one = finding.datastream
-    if one is None:
+    imported = finding.datastream
+    if imported is None:
         return {"name": finding.name, "verdict": finding.verdict}
     return {
         "name": finding.name,
         "verdict": finding.verdict,
-        "from": f"{one.source}/{one.selection.include}",
-        "to": f"{one.destination}/{one.naming.template}",
-        "group": one.consumer_group,
+        "from": f"{imported.source}/{imported.selection.include}",
+        "to": f"{imported.destination}/{imported.naming.template}",
+        "group": imported.consumer_group,
         "initial status": finding.status if finding.verdict == "create" else "",
-        "paused topics": ", ".join(sorted(one.pauses)),
+        "paused topics": ", ".join(sorted(imported.pauses)),
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 TopicArgument = Annotated[str, typer.Argument(help="Name of the topic.")]
 ClusterOption = Annotated[str, typer.Option(help="Cluster of the topic: an alias, or host:port.")]
-DaysOption = Annotated[int, typer.Option(min=0, help="Least age in days, and least time without use.")]
+DaysOption = Annotated[int, typer.Option(min=0, help="Minimum age and minimum time without use, in days.")]
 _TIMEOUT_SECONDS: Final = 180.0
 _PATH: Final = "/v1/retirements"
 _UNKNOWN: Final = "unknown"
@@ -51,7 +51,7 @@ def unused(
         "readers",
         "selected_by",
     ]
-    rows = [_row(one) for one in found["topics"]]
+    rows = [_row(topic) for topic in found["topics"]]
     print_table(
         f"{'topics' if show_all else 'unused topics'} of {cluster}",
         [*columns, *(["keep"] if show_all else [])],
@@ -134,7 +134,7 @@ def retirements(at: AtOption = "", config: ConfigOption = None, as_json: JsonOpt
         print_json(found)
         return
     columns = ["cluster", "topic", "phase", "due", "owners", "requested_by", "problem"]
-    rows = [one | {"due": _due(one), "owners": ", ".join(one["owners"])} for one in found]
+    rows = [topic | {"due": _due(topic), "owners": ", ".join(topic["owners"])} for topic in found]
     print_table(f"{counted(len(found), 'retirement')} in progress", columns, rows)
 
 
@@ -142,18 +142,19 @@ def _due(retirement: Mapping[str, Any]) -> str:
     return time_text(retirement["due_ms"] or None, _NEVER)
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+def _row(topic: Mapping[str, Any]) -> dict[str, Any]:
     seen = {
-        name: time_text(one[f"{name}_ms"], _NEVER) for name in ("first_seen", "no_inflow_since", "last_read")
+        name: time_text(topic[f"{name}_ms"], _NEVER)
+        for name in ("first_seen", "no_inflow_since", "last_read")
     }
     return {
-        "topic": one["topic"],
-        "records": _UNKNOWN if one["records"] is None else one["records"],
-        "bytes": _UNKNOWN if one["bytes"] is None else one["bytes"],
+        "topic": topic["topic"],
+        "records": _UNKNOWN if topic["records"] is None else topic["records"],
+        "bytes": _UNKNOWN if topic["bytes"] is None else topic["bytes"],
         **seen,
-        "readers": ", ".join(reader["group"] for reader in one["readers"]),
-        "selected_by": ", ".join(selector["datastream"] for selector in one["selected_by"]),
-        "keep": ", ".join(one["reasons"]),
+        "readers": ", ".join(reader["group"] for reader in topic["readers"]),
+        "selected_by": ", ".join(selector["datastream"] for selector in topic["selected_by"]),
+        "keep": ", ".join(topic["reasons"]),
     }
 
 

@@ -35,7 +35,7 @@ def translate(
     ] = "",
     rewind: Annotated[
         bool,
-        typer.Option("--rewind", help="Also move positions back that are further ahead on the other side."),
+        typer.Option("--rewind", help="Also commit positions that are behind those of the group there."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")
@@ -44,13 +44,13 @@ def translate(
         str,
         typer.Option(
             help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After that,"
-            " the end of the copied range is committed for positions beyond it."
+            " the end of the copied range replaces positions beyond it."
         ),
     ] = "30s",
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions on the other side.
+    """Commit a consumer group's positions at the other cluster.
 
     Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
     or if the group reads no mirrored topic. If the source does not respond, the positions of the last
@@ -85,7 +85,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Report that the positions are not present ones."""
+    """Report that the positions are those of an earlier time."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 

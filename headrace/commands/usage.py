@@ -69,7 +69,7 @@ def _show(found: Mapping[str, Any], days: int) -> None:
     source = "Pinot" if found["measured_by"] == "pinot" else "the metrics topic"
     title = f"usage by owner, {counted(days, 'day')}, measured by {source}, cost in {found['currency']}"
     columns = ["owner", *_FIGURES, "quota_bytes_per_second", "quota_used"]
-    owners = [_shown(one) | {"quota_used": _percent(one["quota_share"])} for one in found["owners"]]
+    owners = [_shown(owner) | {"quota_used": _percent(owner["quota_share"])} for owner in found["owners"]]
     print_table(title, columns, owners)
     if not owners:
         console().print("nothing was copied in this period")
@@ -86,7 +86,7 @@ def _by_datastream(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             known[name] = known[name] + line[name] if is_known else None
     return [
         {"owner": owner, "datastream": name, **_shown(figures)}
-        for (owner, name), figures in sorted(sums.items(), key=lambda one: (-one[1]["bytes"], one[0]))
+        for (owner, name), figures in sorted(sums.items(), key=lambda entry: (-entry[1]["bytes"], entry[0]))
     ]
 
 

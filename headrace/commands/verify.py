@@ -45,8 +45,8 @@ def verify(
 ) -> None:
     """Compare topics with their copies.
 
-    Exits with 0 only if all are equal. With --state, filtered and dead-lettered records are skipped; without
-    it, they count as differences.
+    Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped;
+    without it, they count as differences.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import StatusLine, print_json
@@ -134,6 +134,6 @@ def _first(verdict: PartitionVerdict) -> str:
     findings = verdict.comparison.found.findings
     if not findings:
         return ""
-    one = min(findings, key=lambda finding: (finding.source_offset, finding.target_offset))
-    what = f": {one.what}" if one.what else ""
-    return f"{one.verdict} at offset {one.source_offset} against {one.target_offset}{what}"
+    first = min(findings, key=lambda finding: (finding.source_offset, finding.target_offset))
+    what = f": {first.what}" if first.what else ""
+    return f"{first.verdict} at offset {first.source_offset} against {first.target_offset}{what}"

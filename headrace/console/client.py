@@ -78,11 +78,11 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 class RestClient:
     """Calls any one instance of the service.
 
-    `addresses`: `host:port` or `https://host:port`; of several, separated by commas, the next is tried if one
-    does not respond, and then those that `find_more` returns. `note_age` receives the age in seconds of
-    responses that are stale because ZooKeeper is unreachable. With `keeps_connection` false, connections are
-    closed after each response, so that `close` is not needed. `settings`: credentials of the caller; without
-    them, calls are anonymous.
+    `addresses`: `host:port` or `https://host:port`, separated by commas. If an address does not respond, the
+    next one is tried, and finally the addresses that `find_more` returns. `note_age` receives the age in
+    seconds of responses that are stale because ZooKeeper is unreachable. With `keeps_connection` false,
+    connections are closed after each response, so that `close` is not needed. `settings`: credentials of the
+    caller; without them, calls are anonymous.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class RestClient:
         return httpx.Timeout(seconds, read=read_seconds, connect=connect)
 
     def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
-        """Send a request to the first instance that responds. A request that may have arrived is sent to
-        another instance only with `may_repeat`. Raises the last TransportError."""
+        """Send a request to the first instance that responds. A request that an instance may have received is
+        sent to another instance only if `may_repeat` is set. Raises the last TransportError."""
         for _ in range(len(self._addresses) - 1):
             try:
                 return send(self._client)
@@ -149,7 +149,8 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Look for further addresses, only once. If there are any, use the first of them and return True."""
+        """Search for further addresses, at most once. If there are any, use the first of them and return
+        True."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:

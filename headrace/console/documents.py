@@ -108,18 +108,18 @@ def _check(documents: list[Any]) -> None:
     excessively."""
     waiting, count = list(documents), 0
     while waiting:
-        one = waiting.pop()
+        value = waiting.pop()
         count += 1
         if count > _MOST_VALUES:
             raise ValueError(f"more than {_MOST_VALUES:,} values")
-        if isinstance(one, dict):
-            odd = [key for key in one if not isinstance(key, str)]
+        if isinstance(value, dict):
+            odd = [key for key in value if not isinstance(key, str)]
             if odd:
                 raise ValueError(f"key {odd[0]!r} is not a string; put it in quotes")
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
-        elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError(f"{one} is not a valid JSON number")
-        elif not isinstance(one, str | int | float | None):
-            raise ValueError(f"{str(one)[:50]!r} is not a string, number, list or mapping")
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is not a valid JSON number")
+        elif not isinstance(value, str | int | float | None):
+            raise ValueError(f"{str(value)[:50]!r} is not a string, number, list or mapping")

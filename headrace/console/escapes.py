@@ -33,5 +33,5 @@ def json_text(value: object, indent: int | None = 2) -> str:
     )
 
 
-def _escape(one: str) -> str:
-    return one.encode("unicode_escape").decode("ascii")
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -24,8 +24,8 @@ class ClientSettings(Settings):
 
     addresses: list[str] = Field(default=[])
     """Instances that commands call, `host:port` or `https://host:port`; tried in order until one responds.
-    Empty: the address in `api`. If none responds and the settings have `[zookeeper]`, commands look for live
-    instances there."""
+    Empty: the address in `api`. If none of these instances responds and the settings have `[zookeeper]`,
+    commands look for live instances there."""
     token_file: str = ""
     """File with the token; the variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""

@@ -1,7 +1,8 @@
 """Thread of the leader that synchronises the consumer groups of datastreams.
 
-All datastreams share one event loop. Each has its own coroutine, so that a cluster that does not respond
-delays only its own groups. The state is stored at the destinations, so a new leader continues from it.
+All datastreams share one event loop. Each datastream has its own coroutine, so that a cluster that does not
+respond delays only its own groups. The state is stored at the destinations, so a new leader continues from
+it.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | 
         datastream.following_groups,
         datastream.shares_destination,
         tuple(
-            (one.selection, one.naming)
-            for one in others
-            if (one.source, one.destination) == (datastream.destination, datastream.source)
+            (other.selection, other.naming)
+            for other in others
+            if (other.source, other.destination) == (datastream.destination, datastream.source)
         ),
     )
 
@@ -113,8 +114,12 @@ class GroupSynchroniser(BackgroundThread):
     def _refresh(self, context: EngineContext) -> None:
         """Start and end the synchronisation of datastreams that have changed."""
         datastreams = self._datastreams()
-        self._own = frozenset(one.consumer_group for one in datastreams)
-        found = {one.name: (one, job) for one in datastreams if (job := job_of(one, datastreams)) is not None}
+        self._own = frozenset(other.consumer_group for other in datastreams)
+        found = {
+            member.name: (member, job)
+            for member in datastreams
+            if (job := job_of(member, datastreams)) is not None
+        }
         before = self._jobs
         self._jobs = {
             name: before[name] if before.get(name) == job else job for name, (_, job) in found.items()

@@ -76,7 +76,7 @@ def store_folder(settings: HeadraceSettings) -> Path:
 
 
 def store_name(settings: HeadraceSettings) -> str:
-    """Return the store and its place."""
+    """Return the store, and its location for messages."""
     match settings.store:
         case StoreKind.ZOOKEEPER:
             return f"ZooKeeper at {settings.zookeeper.servers}, below {settings.zookeeper.root}"
@@ -161,8 +161,8 @@ def connected(settings: HeadraceSettings, command: str) -> Iterator[Coordination
 
 @contextmanager
 def viewed(settings: HeadraceSettings, command: str) -> Iterator[NodeStore]:
-    """Connect for the duration of a command that only reads. Of the embedded store it reads a copy, because
-    an instance may use it meanwhile. Raises the errors of the client."""
+    """Connect for the duration of a command that only reads. From the embedded store, it reads a copy,
+    because an instance may be using the store. Raises the errors of the client."""
     if settings.store is StoreKind.EMBEDDED:
         yield session_on_copy(store_folder(settings))
     else:

@@ -41,7 +41,7 @@ def to_document(state: ExportedState) -> bytes:
 
 
 def from_document(data: bytes, place: str) -> ExportedState:
-    """Parse a document. `place`: its name for messages. Raises CorruptData, NewerFormat."""
+    """Parse a document. `place`: location of the store, for messages. Raises CorruptData, NewerFormat."""
     try:
         document = json.loads(data)
         _check(document, place)

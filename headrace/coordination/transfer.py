@@ -1,4 +1,4 @@
-"""Reads the state of a stopped service from a store, and writes it to an empty one."""
+"""Reads the state of a stopped service from a store, and writes it to an empty store."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def exported(nodes: NodeStore, store: str, now_ms: int) -> ExportedState:
 
 
 def import_state(nodes: NodeStore, state: ExportedState) -> None:
-    """Write all nodes to an empty store, or in place of an unfinished import. Raises IllegalTransition if the
-    store is not empty, and NewerFormat."""
+    """Write all nodes to an empty store, or in place of an unfinished import. Raises NewerFormat;
+    IllegalTransition if the store is not empty."""
     _require_known_format(state)
     present = nodes.children("")
     if znodes.IMPORT.removeprefix("/") in present:

@@ -144,7 +144,7 @@ def document_of(
         "settings_not_carried": plan.changes.not_carried,
         "remarks": list(plan.remarks),
         "left_out": plan.failures,
-        "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},
+        "throttled_seconds": {name: round(seconds, 3) for name, seconds in sorted(throttled.items())},
         "restarts": outcome.restarts,
         "failures": [
             *(f"cannot copy {name}: {reason}" for name, reason in plan.failures.items()),

@@ -175,7 +175,7 @@ def _document(
         "seconds": round(seconds, 3),
         "records": sum(lane.settled.records for lane in lanes),
         "bytes": sum(lane.settled.bytes for lane in lanes),
-        "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},
+        "throttled_seconds": {name: round(seconds, 3) for name, seconds in sorted(throttled.items())},
         "failures": [f"{lane.place}: {lane.reason}" for lane in lanes if lane.is_over and lane.reason],
         "partitions": [
             {

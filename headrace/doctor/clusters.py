@@ -50,7 +50,7 @@ def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
 
 def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     reached = [broker for broker in facts.brokers if not broker.problem]
-    releases = sorted({one.release for one in reached})
+    releases = sorted({broker.release for broker in reached})
     if reached:
         yield DoctorFinding(
             subject,

@@ -191,8 +191,8 @@ class Examination:
             topics |= {name: (_READ, _WRITE) for name in (self._settings.monitor.incidents_topic,) if name}
         return topics
 
-    def _datastream(self, one: Mapping[str, Any]) -> Iterator[DoctorFinding]:
-        source, destination = one["source"], one["destination"]
+    def _datastream(self, datastream: Mapping[str, Any]) -> Iterator[DoctorFinding]:
+        source, destination = datastream["source"], datastream["destination"]
         selection = TopicSelection(source["topics"], source["exclude"], source["internal"])
         naming = TopicNaming(destination["name"])
         with self._survey(self._reached(source["cluster"])) as survey:
@@ -205,7 +205,7 @@ class Examination:
             for topic in topics
             if is_there(there.get(topic))
         ]
-        yield from examined_pairs(one["name"], pairs)
+        yield from examined_pairs(datastream["name"], pairs)
 
     def _reached(self, reference: str) -> KafkaCluster:
         return self._settings.clusters.get(reference) or KafkaCluster(bootstrap_servers=reference)

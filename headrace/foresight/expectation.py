@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast of each group (None if it must not influence plans), and the reason."""
+"""Forecast by group (None if it must not influence plans, with the reason)."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
@@ -31,28 +31,31 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
         return self._loads[self._owners[partition]][partition]
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return (one for one, owner in self._owners.items() if one in self._loads.get(owner, ()))
+        return (
+            partition for partition, owner in self._owners.items() if partition in self._loads.get(owner, ())
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the high end of the forecasts for the hours until the next turn will certainly have run."""
+    """Return the upper estimate of the forecasts, for every hour until the next computation is certain to
+    have run."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}
     hours: dict[int, dict[int, Loads]] = {}
     totals: dict[GroupName, dict[int, float]] = {}
-    for owner, (group, (one, _)) in enumerate(found.items()):
-        if one is None:
+    for owner, (group, (outlook, _)) in enumerate(found.items()):
+        if outlook is None:
             continue
-        for number, hour_ms in enumerate(one.hours_ms):
+        for number, hour_ms in enumerate(outlook.hours_ms):
             if now_ms < hour_ms + HOUR_MS and hour_ms < until:
-                total = totals.setdefault(group, {})[hour_ms] = float(one.totals.high[number])
-                hours.setdefault(hour_ms, {})[owner] = one.loads(number, total)
+                total = totals.setdefault(group, {})[hour_ms] = float(outlook.totals.high[number])
+                hours.setdefault(hour_ms, {})[owner] = outlook.loads(number, total)
         if group in totals:
-            owners.update(dict.fromkeys(one.places, owner))
+            owners.update(dict.fromkeys(outlook.places, owner))
     why = "" if hours else next((why for _, why in found.values() if why), "")
     joint = {hour: JointLoads(owners, loads) for hour, loads in hours.items()}
     return Expectation(joint, settings.imminent_hours, settings.consent_hours, why, totals)

@@ -99,7 +99,7 @@ class PartitionDetails:
     why: str = ""
 
     def of(self, planned: frozenset[TopicPartition]) -> PastRates:
-        """Return the loads of those of these partitions that have a load in the last day."""
+        """Return the loads of the given partitions, without partitions that have no load in the last day."""
         from headrace.foresight.rates import mean_rates, past_rates
 
         if not self.hours:

@@ -64,4 +64,4 @@ class PastNeeds:
 
     def keep(self, groups: Collection[GroupName]) -> None:
         """Drop the results of all other groups, which no longer exist."""
-        self._kept = {group: one for group, one in self._kept.items() if group in groups}
+        self._kept = {group: known for group, known in self._kept.items() if group in groups}

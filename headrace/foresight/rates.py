@@ -14,7 +14,8 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return a mean load as the newest load of these partitions, omitting those without one."""
+    """Return past rates with the mean load of each partition as its newest load. Partitions without a mean
+    are omitted."""
     reader = _Reader(partitions)
     return reader.known({}, reader.rates(mean))
 
@@ -41,7 +42,9 @@ class _Reader:
         """Return float64[n, 2]: bytes and messages per second, NaN if unknown."""
         if self._numbers is not loads.numbers:  # mostly shared by the snapshots of a cluster
             self._numbers = loads.numbers
-            self._rows = np.array([loads.numbers.get(one, -1) for one in self._partitions], np.int64)
+            self._rows = np.array(
+                [loads.numbers.get(partition, -1) for partition in self._partitions], np.int64
+            )
         if not loads:
             return np.full((len(self._partitions), 2), np.nan)
         found = np.stack([np.frombuffer(values)[self._rows] for values in loads.rates], axis=1)
@@ -50,7 +53,7 @@ class _Reader:
         return found
 
     def known(self, hours: Mapping[int, Rates], newest: Rates) -> PastRates:
-        """Return the loads without partitions whose newest load is unknown."""
+        """Return the loads without the partitions whose newest load is unknown."""
         is_known = ~np.isnan(newest[:, 0])
-        places = {one: place for place, one in enumerate(compress(self._partitions, is_known))}
-        return PastRates(places, {hour: one[is_known] for hour, one in hours.items()}, newest[is_known])
+        places = {partition: place for place, partition in enumerate(compress(self._partitions, is_known))}
+        return PastRates(places, {hour: rates[is_known] for hour, rates in hours.items()}, newest[is_known])

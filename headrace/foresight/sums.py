@@ -32,11 +32,12 @@ class SumQuery:
 
 
 AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
-"""Returns the sums of each known hour in a time range (start and exclusive end in epoch ms, whole hours)."""
+"""Function that returns the sums of each known hour in a time range (start and exclusive end in epoch ms,
+whole hours)."""
 
 
 class HourlySums:
-    """Sums of consecutive hours from `first_ms`, in 48 bytes an hour."""
+    """Load sums of consecutive hours, starting at `first_ms`. Each hour takes 48 bytes."""
 
     def __init__(self, first_ms: int, hours: int) -> None:
         self._first_ms = first_ms
@@ -52,7 +53,7 @@ class HourlySums:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Store all hours of others, known or not; hours outside of the range are ignored."""
+        """Copy all hours of other sums, unknown ones included. Hours outside of the range are ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)
@@ -74,8 +75,8 @@ class HourlySums:
         """Return the bytes/s of each known hour, oldest first."""
         if self._totals is None:
             values = self._values[LoadSums._fields.index("bytes") :: _FIELDS]
-            known = ((number, one) for number, one in enumerate(values) if not math.isnan(one))
-            self._totals = {self._first_ms + number * HOUR_MS: one for number, one in known}
+            known = ((number, value) for number, value in enumerate(values) if not math.isnan(value))
+            self._totals = {self._first_ms + number * HOUR_MS: value for number, value in known}
         return self._totals
 
     @property
@@ -102,7 +103,7 @@ class PastSums:
 
     def begin(self, groups: Collection[GroupName]) -> None:
         """Begin a turn: drop all other groups, and query failed clusters again."""
-        self._kept = {group: one for group, one in self._kept.items() if group in groups}
+        self._kept = {group: kept for group, kept in self._kept.items() if group in groups}
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:

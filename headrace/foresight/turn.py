@@ -163,10 +163,10 @@ class ForesightTurn:
         self._expect(ahead, now_ms)
         self._means.expected.put_quiet(quiet)
         self._needs.keep(members)
-        if all(one.sums is None for one in members.values()):
+        if all(member.sums is None for member in members.values()):
             self._round = None
             return self._stored(needs, now_ms, [])
-        left = [group for group, one in members.items() if one.sizing is not None]
+        left = [group for group, member in members.items() if member.sizing is not None]
         self._round = _Round(now_ms, needs, members, left)
         return self._stored(needs, now_ms, None)
 
@@ -210,7 +210,7 @@ class ForesightTurn:
         services = self._means.services
         plan = services.plan()
         tasks = {group: len(plan.of_group(group)) for group in groups_of(services.status.datastreams)}
-        return tasks, frozenset(one.name for one in services.live() if not one.is_leaving)
+        return tasks, frozenset(instance.name for instance in services.live() if not instance.is_leaving)
 
     def forget(self) -> None:
         """Drop all state after losing leadership."""
@@ -229,7 +229,9 @@ class ForesightTurn:
         """Store and return the advice. `behind`: required tasks of past hours by group, None if not computed
         yet."""
         settings, services = self._means.settings, self._means.services
-        fleet = FleetSize(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
+        fleet = FleetSize(
+            sum(not instance.is_leaving for instance in services.live()), settings.tasks_per_instance
+        )
         terms = AdviceTerms(settings.imminent_hours, settings.shrink_after_hours)
         before = self._means.store.read()
         advice = advise(needs, fleet, terms, before, now_ms)
@@ -256,7 +258,7 @@ class ForesightTurn:
     def _present(self, now_ms: int) -> list[GroupNeed]:
         """Return the present need of each group, with the stored forecast of its hours that are not over."""
         groups, stored = self._groups(now_ms), self._means.store.read()
-        before = {one.group: one for one in stored.groups} if stored else {}
+        before = {known.group: known for known in stored.groups} if stored else {}
         found: list[GroupNeed] = []
         for group in groups.members:
             need, known = groups.needs[group], before.get(group)
@@ -286,7 +288,7 @@ class ForesightTurn:
             return replace(member, why=NO_PAST)
         if member.sizing is None:
             return replace(member, why="none of its partitions is planned")
-        topics = frozenset(one.topic for one in member.sizing.planned)
+        topics = frozenset(partition.topic for partition in member.sizing.planned)
         query = SumQuery(topics, member.sizing.how.capacity)
         try:
             sums = history.sums.of(member.need.group, member.source.cluster, query, now_ms)
@@ -307,14 +309,14 @@ class ForesightTurn:
         summed = [
             member for member in members.values() if member.source == source and member.sums is not None
         ]
-        known = {hour for one in summed if one.sums is not None for hour in one.sums.totals()}
+        known = {hour for member in summed if member.sums is not None for hour in member.sums.totals()}
         if history is None or not known:
             return PartitionDetails()
         from assigner.forecast.outlook import hours_of_shapes
 
         last = max(known)
         wanted = hours_of_shapes(last, self._means.settings.hours_ahead)
-        partitions = sum(len(one.sizing.planned) for one in summed if one.sizing is not None)
+        partitions = sum(len(member.sizing.planned) for member in summed if member.sizing is not None)
         try:
             if history.hours.has_room(partitions, len(wanted)):
                 return PartitionDetails(known, history.hours.of(source.cluster, wanted, now_ms))
@@ -348,7 +350,7 @@ class ForesightTurn:
         grade = found.grade
         return found, replace(
             need,
-            coming=tuple(HourNeed(one.hour_ms, one.tasks, one.most_tasks) for one in hours),
+            coming=tuple(HourNeed(hour.hour_ms, hour.tasks, hour.most_tasks) for hour in hours),
             tried=grade.tried,
             covered=grade.covered if math.isfinite(grade.covered) else None,
             error=grade.error if math.isfinite(grade.error) else None,
@@ -393,7 +395,7 @@ def _newest_need(member: _Member) -> int | None:
 
 def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
     """Return the need with the hours of an earlier forecast that are not over."""
-    coming = tuple(one for one in before.coming if one.hour_ms + HOUR_MS > now_ms) if before else ()
+    coming = tuple(hour for hour in before.coming if hour.hour_ms + HOUR_MS > now_ms) if before else ()
     if before is None or not coming:
         return replace(need, why=need.why or NOT_YET)
     return replace(need, coming=coming, tried=before.tried, covered=before.covered, error=before.error)

@@ -84,8 +84,8 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Return a function that returns the silences of the configuration file. It reloads the file when it
-    changes, and keeps the previous silences while the file is invalid."""
+    """Return a function that returns the silences of the configuration file. The function reloads the file
+    when it changes, and keeps the previous silences while the file is invalid."""
     file = config_file(config)
     state = _state_of(file)
 

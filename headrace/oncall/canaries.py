@@ -21,7 +21,8 @@ from monitor.canary.watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return the builder of probes. It raises ConfigError for a cluster that the directory does not allow."""
+    """Return the builder of probes. The function raises ConfigError for a cluster that the directory does not
+    allow."""
 
     def open_probe(path: CanaryPath) -> CanaryProbe:
         source = CanaryEnd(directory.resolve(path.source), path.topic)
@@ -36,9 +37,11 @@ def own_paths(control: Control) -> Paths:
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
-            one.name: CanaryPath.of(one.name, one.source, one.destination, one.naming)
-            for one in (stored.datastream for stored in control.list().readable)
-            if one.status is DatastreamStatus.READY and one.selection.canary
+            datastream.name: CanaryPath.of(
+                datastream.name, datastream.source, datastream.destination, datastream.naming
+            )
+            for datastream in (stored.datastream for stored in control.list().readable)
+            if datastream.status is DatastreamStatus.READY and datastream.selection.canary
         }
 
     return paths
@@ -52,10 +55,10 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
-            DatastreamName(one["name"]): path_of_definition(one)
-            for one in rest.get("/v1/datastreams")
+            DatastreamName(definition["name"]): path_of_definition(definition)
+            for definition in rest.get("/v1/datastreams")
             # Instances of older versions have no canaries.
-            if one["status"] == DatastreamStatus.READY and one.get("canary")
+            if definition["status"] == DatastreamStatus.READY and definition.get("canary")
         }
 
     return paths

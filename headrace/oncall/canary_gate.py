@@ -21,10 +21,11 @@ _LOOK_SECONDS: Final = 0.2
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a probe for that time after its first record has arrived, and judge it. Stops the probe.
+    """Run a probe for the given time after its first record has arrived, and judge the result. Stops the
+    probe.
 
-    If no record arrives in `_MOST_WARM_UP_SECONDS`, the gate has failed. Records that wait at the end get
-    the time that a record may take. `show` receives the figures several times a second.
+    If no record arrives in `_MOST_WARM_UP_SECONDS`, the gate has failed. Records that have not arrived at the
+    end get as much time as a record may take. `show` receives the figures several times a second.
     """
 
     never = threading.Event()

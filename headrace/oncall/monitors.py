@@ -96,8 +96,8 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets. Without Pinot, only rules with windows of up to an hour are evaluated, from
-    `written`; None if there is no such rule.
+    """Build the error budgets. Without Pinot, they evaluate only rules with windows of up to an hour, from
+    the measurements in `written`. Return None if no rule has such windows.
     """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:

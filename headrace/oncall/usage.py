@@ -32,7 +32,7 @@ def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRang
 
     def usage(when: TimeRange) -> UsageReport:
         sums = _of_pinot(settings, when) if topic is None else topic.sums(when)
-        datastreams = [one.datastream for one in control.list().readable]
+        datastreams = [stored.datastream for stored in control.list().readable]
         lines = bill(sums, datastreams, settings.monitor.usage.table())
         return UsageReport(
             lines,

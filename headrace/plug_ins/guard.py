@@ -28,8 +28,8 @@ def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _
 
 
 class PatientCalls:
-    """Waits at most `seconds` for each call. A call that takes longer continues in the background, and blocks
-    further calls until it returns. Thread-safe."""
+    """Waits at most `seconds` for each call. A call that takes longer continues in the background; further
+    calls fail until it returns. Thread-safe."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

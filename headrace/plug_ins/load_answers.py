@@ -74,7 +74,7 @@ def _problem_of_report(report: object) -> str:
     if isinstance(report.notes, str) or not isinstance(report.notes, Sequence):
         return f"returned notes of type {type(report.notes).__name__}, expected a sequence"
     if not isinstance(report.at_least, Collection) or not all(
-        isinstance(one, TopicPartition) for one in report.at_least
+        isinstance(partition, TopicPartition) for partition in report.at_least
     ):
         return "returned at_least that is not a collection of partitions"
     if problem := _problem_of_time(report.measured_at_ms):

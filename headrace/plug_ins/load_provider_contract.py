@@ -79,8 +79,10 @@ class LoadProviderContract:
     def test_the_order_of_the_question_does_not_count(self) -> None:
         """Check that the order of the requested partitions does not affect the result."""
         cluster, partitions = self.known()
-        one, other = (self.provider().loads(cluster, order) for order in (partitions, partitions[::-1]))
-        assert one.loads.keys() == other.loads.keys()
+        forward, backward = (
+            self.provider().loads(cluster, order) for order in (partitions, partitions[::-1])
+        )
+        assert forward.loads.keys() == backward.loads.keys()
 
     def test_no_partitions_have_no_loads(self) -> None:
         """Check that a request for no partitions returns no loads or raises LoadUnavailable."""

@@ -51,7 +51,7 @@ class CheckedStrategy:
 def _problem(answer: object) -> str:
     if not isinstance(answer, GroupPlan):
         return f"returned {type(answer).__name__}, expected GroupPlan"
-    if not isinstance(answer.tasks, Mapping) or not all(isinstance(one, str) for one in answer.tasks):
+    if not isinstance(answer.tasks, Mapping) or not all(isinstance(task, str) for task in answer.tasks):
         return "returned tasks that are not a mapping by name"
     for task, held in answer.tasks.items():
         if not _are_partitions(held):

@@ -19,9 +19,9 @@ class ChosenStrategies:
     """The strategies in use. Satisfies `ports.Planner`. `service`: plans groups without a selection; `make`:
     creates the strategy with a name, or raises ConfigError.
 
-    A strategy is created once. If that fails or takes longer than `patience_seconds`, the strategy of the
-    service plans instead, and creation is retried at the next plan. The log reports this once, and each plan
-    contains it."""
+    A strategy is created once. If the creation fails or takes longer than `patience_seconds`, the strategy of
+    the service plans instead, and creation is retried at the next plan. The log reports this once, and each
+    plan contains it."""
 
     def __init__(
         self,

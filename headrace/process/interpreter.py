@@ -12,9 +12,9 @@ _SWITCH_SECONDS: Final = 0.001
 
 def collect_seldom() -> None:
     """Raise the thresholds of garbage collection, for a process that holds a plan. 200,000 partitions are a
-    million long-lived objects, and the default thresholds scan them all several times per tick, which
-    takes half of its time. The youngest generation stays small, because a collection blocks all threads: a
-    tenth of a second at 100,000 objects."""
+    million long-lived objects, and the default thresholds scan them all several times per tick, which takes
+    half of its time. The threshold of the youngest generation stays low, because each collection blocks all
+    threads: for a tenth of a second if there are 100,000 objects."""
     gc.set_threshold(*_THRESHOLDS)
 
 

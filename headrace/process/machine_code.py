@@ -41,7 +41,7 @@ PER_RECORD: Final = (
     "mirror/protocol/batches/reframe",
     "mirror/protocol/varint",
 )
-"""Modules with loops per record, for batches that are merged or opened."""
+"""Modules with loops over single records. They run only for batches that are merged or decompressed."""
 PER_BATCH: Final = (
     "mirror/adapters/system_clock",
     "mirror/client/connection",

@@ -19,7 +19,7 @@ _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 @contextmanager
 def held_back() -> Iterator[None]:
     """Block stop signals in this thread, so that processes started in the block inherit the mask. Signals
-    that arrive meanwhile are delivered after the block."""
+    that arrive within the block are delivered after it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         yield
@@ -28,8 +28,8 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals, as the first step of a worker. It stops on a message from its parent through the
-    pipe, or when the pipe is closed."""
+    """Ignore stop signals, as the first step of a worker. A worker stops on a message from its parent through
+    the pipe, or when the pipe is closed."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)

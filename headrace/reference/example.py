@@ -22,8 +22,8 @@ _HEAD: Final = """\
 
 
 def example_settings() -> str:
-    """Return TOML that sets only the clusters. A single `#` precedes each key with its default, and each
-    table."""
+    """Return a settings file (TOML) that sets only the clusters. A single `#` precedes each key with its
+    default, and each table."""
     return "\n".join([_HEAD, *_clusters(), *(line for section in sections() for line in _lines(section))])
 
 

@@ -1,1 +1,1 @@
-"""Use of topics: the thread that looks at them, and the use cases of their retirement."""
+"""Use of topics: the thread that observes it, and the use cases of retirements."""

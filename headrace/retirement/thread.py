@@ -1,5 +1,5 @@
-"""Thread of the leader that looks at the topics of all clusters, so that their age and their last use are
-known when somebody asks."""
+"""Thread of the leader that regularly reads the state of the topics of all clusters, so that their age and
+last use are known when an operator lists unused topics."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ class TopicWatchThread(BackgroundThread):
     def look(self) -> None:
         """Look at all clusters. A cluster that fails does not affect others, and is logged once."""
         datastreams = self._datastreams()
-        for cluster in sorted({ref for one in datastreams for ref in (one.source, one.destination)}):
+        for cluster in sorted(
+            {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}
+        ):
             if self._stopping.is_set():
                 return
             with Bulkhead(partial(self._failed, cluster)):

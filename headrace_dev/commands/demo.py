@@ -36,7 +36,7 @@ def demo(
 ) -> None:
     """Demonstrate mirroring and rebalancing on real servers.
 
-    Writes report.html. Exits with 0 only if every claim of the report held."""
+    Writes report.html. Exits with 0 only if the demo confirmed every claim of the report."""
     from headrace_dev.demo import words
     from headrace_dev.demo.kept import demo_home, end_released
     from headrace_dev.demo.processes import DemoProcesses
@@ -74,8 +74,8 @@ def demo(
 
 
 def play(processes: DemoProcesses, report: Path, echo: Callable[[str], None]) -> DemoFindings:
-    """Run the demo. The report is always written. It covers all parts that ran, and the reason if a part
-    failed."""
+    """Run the demo. The report is always written. The report covers all parts that ran, and the reason if a
+    part failed."""
     from headrace_dev.demo.claims import DemoFindings
     from headrace_dev.demo.page import write_page
     from headrace_dev.demo.words import PARTS

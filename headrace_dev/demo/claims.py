@@ -1,4 +1,5 @@
-"""Claims of the demonstration with their evidence. They determine its exit code."""
+"""Claims of the demonstration with their evidence. The claims determine the exit code of the
+demonstration."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, whether it held, and the measurement."""
+    """A statement, whether the demonstration confirmed it, and the measurement."""
 
     statement: str
     held: bool
@@ -57,7 +58,7 @@ class DemoFindings:
     audit: Sequence[Mapping[str, object]] = ()
     seconds: float = 0.0
     reached: str = ""
-    """The last part that was started."""
+    """Name of the last part that was started."""
     stopped: str = ""
     """Reason for a premature end; empty otherwise."""
 

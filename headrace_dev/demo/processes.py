@@ -209,7 +209,8 @@ class DemoProcesses:
         assert name not in self.processes, f"{name} is already running"
 
     def _await_instances(self) -> None:
-        """Wait until all instances respond. Raises HeadraceError if one has exited, NotInTime."""
+        """Wait until all instances respond. Raises HeadraceError if a process has exited, and NotInTime if an
+        instance does not respond in time."""
         for name in INSTANCES:
             wait_until(partial(self._answers, name), _PATIENCE_SECONDS, f"{name} answers")
 

@@ -86,7 +86,7 @@ class RecordTopic(Generic[_Record]):
     def drops(self) -> Drops:
         """Return the current drop counts, and log the end of an episode.
 
-        Call it about once a second, because only this method detects the end.
+        Call this method about once a second, because only it detects the end of an episode of drops.
         """
         with self._lock:
             now = self._now()

@@ -252,7 +252,9 @@ class ZooKeeper:
             if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
                 with translated(change.path):
                     raise answer
-        return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
+        return tuple(
+            answer.removeprefix(self._settings.root) for answer in answers if isinstance(answer, str)
+        )
 
     def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
         """Return ZooKeeper's response to each change: a result, or the error to raise."""

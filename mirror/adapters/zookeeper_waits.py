@@ -22,10 +22,10 @@ from kazoo.exceptions import ConnectionDropped
 _log = logging.getLogger(__name__)
 _MOVE_SHARE: Final = 0.4
 """Time without a response after which the client connects to another server, as a share of the session
-timeout. The session moves before the lease of the instance ends, even if the last response is a second
-old."""
+timeout. The client moves to another server before the lease of the instance ends, even if the last response
+is a second old."""
 _ONLY_SERVER_SHARE: Final = 2 / 3
-"""Share of the session timeout for the same purpose if there is no other server."""
+"""The same share of the session timeout, if there is no other server."""
 _AVOIDED_SECONDS: Final = 60.0
 """Time for which a server that did not respond is tried only after the others."""
 

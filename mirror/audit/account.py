@@ -55,8 +55,8 @@ class LedgerAccount:
         return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
 
     def note_arrived(self, source: int) -> None:
-        """Count a record as copied that was counted as not copied. After a destination loses records, the
-        ledger may state a larger gap than there is."""
+        """Count a record as copied that was counted as not copied before. After the destination has lost
+        records, the ledger may state a larger gap than there is."""
         self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:

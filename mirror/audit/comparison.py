@@ -1,7 +1,7 @@
 """Compare a partition with its copy: read both sides and match their records.
 
-The copy may grow during the comparison. Records before the end offset that the source had at the start must
-then arrive; later records are compared only as far as the copy has them.
+The copy may grow during the comparison. Records before the end offset that the source had when the comparison
+started must arrive at the destination. Later records are compared only up to the end of the copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 Look = Callable[[LogRange], Awaitable[int]]
-"""Lookup of a side's present end."""
+"""Function that returns the current end offset of one side."""
 
 
 @dataclass
@@ -48,10 +48,11 @@ async def compare(
     look: Look | None = None,
     origins_end: int = 0,
 ) -> Comparison:
-    """Compare every record of one side with its counterpart. `look`: the logs may grow. `origins_end`: a
-    record that only the destination has may be a copy of any source record before it.
+    """Compare every record of one side with its counterpart.
 
-    Raises Unreachable, CorruptData.
+    `look`: returns the current end of a side; None if the logs do not grow. `origins_end`: source offset. A
+    record that only the destination has may be a copy of any source record before it. Raises Unreachable,
+    CorruptData.
     """
     run = _Run(source, target, account, rules or MatchRules(), look)
     await run.read()
@@ -138,7 +139,7 @@ class _Run:
             self.matcher.match_rest()
 
     def _open(self) -> None:
-        """Decode the next batch of each side whose records have been matched."""
+        """Decode the next batch of each side whose previous records have all been matched."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
             read = self.here.pop()
@@ -158,7 +159,7 @@ class _Run:
         return self.here.first >= self._source.end
 
     async def _has_source(self) -> bool:
-        """Return whether the source has more records, after counting batches that were skipped whole."""
+        """Return whether the source has more records, after counting batches that were skipped as a whole."""
         account = self._account
         while not self.matcher.source:
             batch = await self.here.peek()

@@ -18,9 +18,9 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(frozen=True, slots=True)
 class CountRules:
-    """Rules of counting. `timestamp`: of a record in the window to which the offsets belong. `has_markers`:
-    offsets without a record may be markers of transactions, or records of other writers. `may_repeat`: the
-    delivery guarantee allows records to arrive again."""
+    """Rules of counting. `timestamp`: timestamp of a record in the window to which the offsets belong.
+    `has_markers`: offsets without a record may be markers of transactions, or records of other writers.
+    `may_repeat`: the delivery guarantee allows records to arrive again."""
 
     timestamp: int
     has_markers: bool = False
@@ -64,7 +64,7 @@ def count_copies(
 
 
 def _note(found: Comparison, tally: WindowTally, finding: Finding, number: int) -> None:
-    """Keep a finding for several records."""
+    """Record one finding that stands for several records."""
     found.found.note(finding)
     tally.note(finding)
     tally.count(finding.verdict.value, finding.timestamp, number - 1)

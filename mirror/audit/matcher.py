@@ -141,16 +141,16 @@ class Matcher:
         self._last = (-1, -1)
         """Largest offsets of both sides that were matched."""
         self._is_shifted = False
-        """The offset map is wrong here: the next record is the counterpart instead."""
+        """True while the offset map is wrong, and the next record is the counterpart instead."""
 
     @property
     def needs_records(self) -> bool:
-        """True if equal batches have to be opened: for their sums, or as a later record may explain one that
-        is absent."""
+        """True if even equal batches must be decoded: to sum their records, or because a later record may
+        explain the absence of an earlier one."""
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
-        """Count the records of two equal batches at the place of each other."""
+        """Count the records of a source batch and of the equal destination batch that is its counterpart."""
         self._last = (last_source, last_target)
         self.found.counts.equal += count
         self._tally("records", timestamp, count)
@@ -166,7 +166,7 @@ class Matcher:
             self._windows.note(finding)
 
     def _leave_out(self, here: Record) -> None:
-        """Pass a source record that the offset map lacks."""
+        """Skip a source record that is not in the offset map."""
         self.source.popleft()
         if self._windows is not None:
             self._windows.leave_out(here.timestamp)
@@ -196,7 +196,7 @@ class Matcher:
         return self._account.origin(there.offset) if self._account is not None else None
 
     def _pass(self, here: Record, there: Record, origin: int | None) -> None:
-        """Let one or both of the next records wait."""
+        """Move one or both of the next records to the waiting records."""
         if origin is None or origin < here.offset:
             self._pop_target(there)
             self._wait_there(there, origin)
@@ -233,9 +233,10 @@ class Matcher:
         return here[1:] == there[1:]
 
     def _settle_source(self, here: Record, there: Record | None = None) -> bool:
-        """Match the next source record with a waiting one of the destination. Return whether it did.
+        """Match the next source record with a waiting record of the destination. Return whether one was
+        found.
 
-        `there`: next record of the destination. If the map places the copy after it, a waiting record is an
+        `there`: next record of the destination. If the map places the copy after it, the waiting record is an
         earlier duplicate, as after a takeover with at-least-once.
         """
         if not self._surplus or not self._rules.compares_content:
@@ -283,7 +284,8 @@ class Matcher:
         self._last = (max(source, self._last[0]), max(target, self._last[1]))
 
     def _wait_here(self, here: Record, *, has_place: bool = False) -> _Unmatched:
-        """Let a source record wait. `has_place`: the destination has another record at its place."""
+        """Add a source record to the waiting records. `has_place`: the destination has a different record at
+        its offset."""
         waiting = _Unmatched(here.offset, here.timestamp, content_digest(here))
         if self._rules.target_compacts and not has_place and here.key is not None:
             if here.value is None:  # the log cleaner removes tombstones
@@ -298,7 +300,8 @@ class Matcher:
         return waiting
 
     def _explain_by_key(self, here: Record) -> None:
-        """Explain an absent record by a later one with the same key: compaction has removed it."""
+        """Explain an absent record by a later record with the same key: compaction has removed the earlier
+        one."""
         waiting = self._by_key.pop(_key_digest(here.key), None) if here.key is not None else None
         if waiting is not None and not waiting.is_done:
             self._absent.remove(waiting)
@@ -365,7 +368,7 @@ class Matcher:
 
 
 class Surplus:
-    """Records that only the destination has. Show it the source's records, then call `judge`."""
+    """Records that only the destination has. Call `show` with records of the source, and then `judge`."""
 
     def __init__(
         self, found: PartitionFindings, waiting: _UnmatchedRecords, windows: WindowTally | None = None
@@ -381,7 +384,7 @@ class Surplus:
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:
-        """Compare them with a source record."""
+        """Compare the surplus with a source record."""
         digest = content_digest(here)
         if digest in self._wanted:
             self._origins.setdefault(digest, here.offset)
@@ -403,7 +406,7 @@ class Surplus:
         return True
 
     def judge(self) -> PartitionFindings:
-        """Return the findings: a record that the source has is duplicated, any other one foreign."""
+        """Return the findings. A record that the source has is duplicated, any other record is foreign."""
         for waiting in self._waiting:
             origin = self._origins.get(waiting.digest)
             verdict = Verdict.FOREIGN if origin is None else Verdict.DUPLICATED

@@ -37,7 +37,7 @@ def _noted_nowhere(_offsets: int) -> None:
 
 
 async def _unlimited(_bytes: int) -> None:
-    """Continue at once."""
+    """Do not limit the rate of reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class StoredBatch(NamedTuple):
         return (len(self.data) - HEADER_SIZE) * records // max(self.header.record_count, 1)
 
     def first_time(self, start: int) -> int:
-        """Return the timestamp of its first record from an offset on, as far as its header has it."""
+        """Return the timestamp of the first record from an offset on. If the batch header does not contain
+        it, return the largest timestamp of the batch."""
         if self.header is None:
             return self.records(start, self.next)[0].timestamp
         is_first = self.first >= start and not self.replaces_time
@@ -106,7 +107,7 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 class LogCursor:
     """Cursor over the batches with records of a range, in order, without markers and aborted records.
-    `step_bytes`: first limit of a fetch, which returns at least one batch."""
+    `step_bytes`: initial limit of a fetch, which returns at least one batch."""
 
     def __init__(self, log: LogRange, step_bytes: int = _STEP_BYTES) -> None:
         self._log = log
@@ -198,7 +199,7 @@ class _AbortedProducers:
         self._producers: set[int] = set()
 
     def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
-        """Return whether a reader does not get the records of the batch."""
+        """Return whether the records of the batch are hidden from a consumer."""
         while self._first and self._first[-1][0] <= header.last_offset:
             self._producers.add(self._first.pop()[1])
         if header.attributes & CONTROL:

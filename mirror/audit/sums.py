@@ -16,7 +16,7 @@ _NULL: Final = encode(-1)
 
 
 def content_digest(record: Record) -> bytes:
-    """Return a digest of key, value and headers; null and empty differ."""
+    """Return a digest of key, value and headers; null and empty values differ."""
     found = hashlib.blake2b(encode(len(record.headers)), digest_size=_DIGEST_BYTES)
     for value in chain((record.key, record.value), *record.headers):
         found.update(_NULL if value is None else encode(len(value)) + value)

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     LATE = "late"
     """Some source records are not copied yet."""
     UNKNOWN = "unknown"
-    """Could not be compared."""
+    """The records could not be compared."""
     MISSING = "missing"
     """A source record that should be at the destination is not there."""
     DUPLICATED = "duplicated"
@@ -48,9 +48,9 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A record with a verdict. An offset of -1 means that the side has no such record; `timestamp` is that of
-    the source record, or of the destination's if there is none. `what`: the difference, if there is more to
-    say."""
+    """A record with a verdict. An offset of -1 means that the side has no such record. `timestamp` is that of
+    the source record, or of the destination record without one. `what`: the difference, if the verdict does
+    not show it."""
 
     verdict: Verdict
     source_offset: int
@@ -73,8 +73,8 @@ class Finding:
 class RecordCounts:
     """Numbers of records by result.
 
-    `equal`: arrived as they were. `reordered`: of these, not in the source's order; `misplaced`: in order,
-    but not at the destination offset that the offset map states. `target_compacted`,
+    `equal`: arrived unchanged. `reordered`: of these, not in the source's order; `misplaced`: of these, in
+    order but not at the destination offset that the offset map states. `target_compacted`,
     `source_compacted`: removed by compaction at the destination, or at the source after they were copied.
     `unrelated`: records of other writers in a shared destination topic.
     """
@@ -110,14 +110,14 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class PartitionFindings:
-    """Result of one partition. `at_least`: there were too many differences to compare all, so the counts of
-    missing, altered and surplus records are estimates."""
+    """Result of one partition. `at_least`: there were too many differences to compare all of them, so the
+    counts of missing, altered and surplus records are estimates."""
 
     counts: RecordCounts = field(default_factory=RecordCounts)
     findings: list[Finding] = field(default_factory=list)
     at_least: bool = False
 
     def note(self, finding: Finding) -> None:
-        """Keep a finding, if its verdict does not have too many."""
+        """Keep a finding, unless `MOST_FINDINGS` of its verdict are kept already."""
         if sum(one.verdict is finding.verdict for one in self.findings) < MOST_FINDINGS:
             self.findings.append(finding)

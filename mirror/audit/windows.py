@@ -1,7 +1,7 @@
 """Results of an audit by window of event time: additive counts, with offsets to look at. Pure.
 
 A record belongs to the window `timestamp - timestamp mod window`, as in Kafka Audit and Chaperone. A record
-without a timestamp counts now.
+without a timestamp belongs to the current window.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Judge the records that the offset map lacks. `missing` of them are missing and count in the oldest
-        windows, because it is unknown which; the others are explained."""
+        """Assign verdicts to the records that the offset map lacks. `missing` of them count as missing, in
+        the oldest windows because it is unknown which records they are; the others count as explained."""
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)
             missing -= lost

@@ -150,7 +150,7 @@ class Connection:
     ) -> T:
         """Send a request and wait for the response; an `urgent` request is sent even during `hold`.
 
-        Raises Refused for an unsupported request, Unreachable, TimedOut, CorruptData.
+        Raises Unreachable, TimedOut, CorruptData; Refused for an unsupported request.
         """
         if version is None:
             version = call.choose(self.features.versions.get(call.api))
@@ -338,7 +338,8 @@ class Connection:
     def _expect(self) -> None:
         """Set the socket's low-water mark to the rest of the response, to avoid needless wake-ups.
 
-        The kernel also wakes the loop when its buffer is full. Every wake-up costs a round of the loop.
+        The kernel also wakes the loop when the receive buffer is full. Every wake-up costs a round of the
+        loop.
         """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:

@@ -254,9 +254,9 @@ class Loop:
 class RunWhile:
     """Awaitable that runs a coroutine while a condition holds.
 
-    The condition is checked at the start and after every `await`. If it no longer holds, the coroutine is
-    closed: its `finally` blocks and context managers run, and the result or error that it awaited is
-    discarded.
+    The condition is checked at the start and after every `await`. If the condition no longer holds, the
+    coroutine is closed: its `finally` blocks and context managers run, and the result or error that it
+    awaited is discarded.
     """
 
     def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:
@@ -279,7 +279,7 @@ class RunWhile:
 class RecheckCondition:
     """Awaitable that makes `RunWhile` check its condition immediately.
 
-    Use it after a call that may have changed the condition.
+    Await it after a call that may have changed the condition.
     """
 
     def __await__(self) -> Generator[None, None, None]:

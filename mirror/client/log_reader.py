@@ -161,7 +161,7 @@ class PartitionRange:
     async def next_part(self) -> FetchedPartition | None:
         """Return the records at `position`; None at the end.
 
-        Retries transient errors; raises others as `fetch_once` does.
+        Retries transient errors; raises other errors as `fetch_once` does.
         """
         while self.position < self._end:
             if self.position == self._requested:

@@ -47,9 +47,9 @@ async def retake_identity(
     """Reacquire the transactional producer id that this lane had as `former`.
 
     Return None if another owner has taken it since. Before every attempt, the current epoch is read from the
-    coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. So an owner
-    that takes the id in between keeps it, unless it also starts a transaction during that request. Raises
-    Fenced if another owner took the id in between, Unreachable, NotAuthorized.
+    coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
+    that acquires the id between these two requests therefore keeps it, unless it also starts a transaction in
+    that time. Raises Unreachable, NotAuthorized; Fenced if another owner took the id in between.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -123,8 +123,8 @@ async def fence(
 
     Writes a transaction marker, and then acquires the id again. The coordinator grants the id only when every
     replica has the marker. All records of former owners are then below the high watermark, and readable. If
-    the new epoch does not directly follow the old one, another owner has taken the id after the marker, and
-    the marker does not stop that owner; then another marker is written.
+    the new epoch does not directly follow the old one, another owner has acquired the id after the marker was
+    written. The marker does not stop that owner, so another marker is written.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)

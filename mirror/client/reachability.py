@@ -28,7 +28,7 @@ PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Time for which a broker still counts as silent after a connection without responses was closed. A new
-connection shows only after `PATIENCE_SECONDS` that the silence continues."""
+connection proves only after `PATIENCE_SECONDS` that the cluster still does not respond."""
 SLOWEST_LINK: Final = 256 * 1024
 """Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
 
@@ -185,7 +185,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all other brokers, to which connections will not be attempted."""
+        """Drop the state of all other brokers, because the client no longer connects to them."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
@@ -208,9 +208,9 @@ class Reachability:
         for endpoint, began, error in self._unsuccessful():
             if began < since:
                 since, reason = began, error or f"{_name(endpoint)} does not answer"
-        for name, one in self._silences.items():
-            if not one.is_over and one.began < since and now - one.latest < _UNPROVEN_SECONDS:
-                since, reason = one.began, f"{name} does not answer"
+        for name, silence in self._silences.items():
+            if not silence.is_over and silence.began < since and now - silence.latest < _UNPROVEN_SECONDS:
+                since, reason = silence.began, f"{name} does not answer"
         return since, reason
 
     def _silent_until(self, name: str) -> float:

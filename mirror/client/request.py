@@ -19,7 +19,7 @@ class Request:
     """An encoded request.
 
     `on_answer` is called with the response body and with the buffer that contains the body; the callback may
-    retain the buffer. Exactly one of `on_answer` and `on_failure` is called, once. `wait_seconds`: maximum
+    retain the buffer. Either `on_answer` or `on_failure` is called, exactly once. `wait_seconds`: maximum
     wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
     does not indicate the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the
     end of the body follows with `Connection.complete`; `size` includes the end.
@@ -40,7 +40,7 @@ class Request:
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
-    """Split buffers so that the second part has the last `size` bytes, or all if there are fewer."""
+    """Split buffers so that the second part has the last `size` bytes, or all bytes if there are fewer."""
     front, end = list(buffers), list[Buffer]()
     while front and size:
         last = memoryview(front.pop())

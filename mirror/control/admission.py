@@ -32,8 +32,8 @@ from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names. Stored
-expressions may be longer."""
+"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names.
+Expressions that were stored before this limit may be longer."""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
@@ -125,7 +125,8 @@ class Admission:
     providers: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, owner: str, alias: ClusterRef, access: ClusterUse) -> str | None:
-        """Return why an owner or a principal lacks this access to a configured cluster; None if it has it."""
+        """Return why an owner or a principal lacks this access to a configured cluster; None if it has the
+        access."""
         names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(owner, name) for name in names):
             return None
@@ -227,7 +228,8 @@ class Admission:
         owner: str,
         clusters: Collection[ClusterRef] | None = None,
     ) -> list[_AdmissionProblem]:
-        """Return the rejected uses of clusters by a datastream; only of `clusters`, unless that is None."""
+        """Return the rejected uses of clusters by a datastream. `clusters`: clusters to check; None for
+        all."""
         found = []
         for use in _uses(datastream):
             if clusters is not None and use.cluster not in clusters:
@@ -247,7 +249,7 @@ class Admission:
         """Return the problems of the consumer group to which a datastream commits positions, each with
         advice.
 
-        A group other than its name requires a separate right (`api.access.rights`).
+        A `group.id` other than the name of the datastream requires a separate right (`api.access.rights`).
         """
         if datastream.consumer_group != datastream.name:
             return []

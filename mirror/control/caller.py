@@ -87,7 +87,7 @@ class Caller:
 
 
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
-    """Return whether a change concerns the other datastream.
+    """Return whether a change to the known datastream may affect the other datastream.
 
     Datastreams with the same consumer group count regardless of their sources, because one cluster may have
     two names.

@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Publications in the log by number. Missing numbers are dropped publications."""
+"""Publications in the log by number. The numbers of dropped publications are missing."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 

@@ -115,8 +115,8 @@ class Control:
 
     def check_right_to_group(self, group: GroupName) -> None:
         """Like `check_right`, for a datastream that has these tasks. Raises Forbidden."""
-        one = next((datastream for datastream in self.list().datastreams if datastream.group == group), None)
-        self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
+        member = next((other for other in self.list().datastreams if other.group == group), None)
+        self._check_right(member.name if member else DatastreamName(group), member, member, of_tasks=True)
 
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
         """Check that the caller may change every datastream. Raises Forbidden.
@@ -152,7 +152,7 @@ class Control:
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream and return the stored definition; a repeated call returns the same.
+        """Create a datastream and return the stored definition; a repeated call returns the same definition.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
@@ -217,7 +217,7 @@ class Control:
         """Check that all these changes are valid, together and with the other datastreams.
 
         Raises IllegalTransition, InvalidRequest and Forbidden."""
-        after = {one.after.name: one.after for one in commands}
+        after = {command.after.name: command.after for command in commands}
         there = self.list().datastreams
         for command in commands:
             before, new = command.before.datastream, command.after
@@ -243,7 +243,7 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions. All changes are checked before any is written. Return the result of each.
+        """Change definitions, and return the result of each change. All are checked before any is written.
 
         A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and Forbidden.
         """
@@ -317,7 +317,7 @@ class Control:
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark a definition for deletion, and return it as stored. A damaged definition is deleted at once.
+        """Mark a definition for deletion; return it as stored. A damaged definition is deleted immediately.
 
         Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden."""
         found = self.look(command.name)
@@ -352,7 +352,7 @@ class Control:
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Queue a move for the leader and return the request. It ends with a plan.
+        """Queue a move for the leader and return the request. The operation ends when a plan is published.
 
         Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
         request = self.move_request_of(command)
@@ -425,7 +425,7 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Queue a rebalance for the leader and return the request. It ends with a plan.
+        """Queue a rebalance for the leader; return the request. The operation ends when a plan is published.
 
         Raises NotFound, IllegalTransition, Forbidden."""
         request = self.request_of(command)

@@ -19,7 +19,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
-"""Entry that applies to owners that have no entry."""
+"""Entry that applies to each owner without an entry of its own."""
 Counts = Mapping[str, int]
 """Partition counts by source topic."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"

@@ -30,8 +30,8 @@ class LaneHome:
 
 @dataclass(frozen=True, slots=True)
 class LaneEffect:
-    """Effect on one lane. `before` and `after`: None if it does not run. `reason`: reason of a restart in
-    place."""
+    """Effect on one lane. `before` and `after`: None if it does not run. `reason`: reason why the lane
+    restarts without moving."""
 
     key: LaneKey
     before: LaneHome | None

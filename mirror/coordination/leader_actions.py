@@ -1,7 +1,8 @@
 """Actions of the leader for one snapshot of the world. Pure.
 
-All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. Their
-order matters only in one case: a definition is removed after a plan without its datastream was published.
+All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. The
+order of actions matters only in one case: a definition is removed after a plan without its datastream was
+published.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits if most other instances are missing, because probably only the store was
-down."""
+"""Time that a new leader waits for missing instances if most of them are missing, because probably only the
+store was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDefinition:
-    """Remove a definition that has no tasks any longer."""
+    """Remove the definition of a deleted datastream that has no tasks any longer."""
 
     name: DatastreamName
 

@@ -44,7 +44,7 @@ class IncompleteTopic(NamedTuple):
 
 _NAMES_SHOWN: Final = 5
 _AFTER_ALL: Final = "\U0010ffff"
-"""Sorts after every other character."""
+"""Character that sorts after every other character."""
 
 
 @dataclass
@@ -79,7 +79,9 @@ class TopicMatching:
         }
         if changed:
             for cluster in self._clusters.values():
-                for key in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
+                for key in [
+                    members for members in cluster.wanted if any(name in changed for name, _, _ in members)
+                ]:
                     del cluster.wanted[key]
 
     def wanted(
@@ -117,8 +119,8 @@ class TopicMatching:
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a remark about each part of a datastream's expressions that has no effect at the source
-        cluster. Raises KeyError if that cluster is missing."""
+        """Return a remark about each part of a datastream's topic expressions that has no effect at the
+        source cluster. Raises KeyError if that cluster is missing."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
@@ -151,7 +153,9 @@ class TopicMatching:
                     stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
             known.counts, known.names = counts, sorted(counts)
-            for key in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
+            for key in [
+                members for members in known.wanted if any(selection in stale for _, _, selection in members)
+            ]:
                 del known.wanted[key]
         return known
 

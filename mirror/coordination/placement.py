@@ -24,8 +24,8 @@ class SimplePlanner:
     first, to the task with the least load."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return a plan. Placed partitions stay unless `full` is set, or a task would be empty in a
-        `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
+        """Return a plan. Partitions keep their tasks unless `full` is set, or a task would otherwise be empty
+        in a `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
 
         No task exceeds the partition limit, unless `max_tasks` makes that unavoidable.
         """

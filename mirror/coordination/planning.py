@@ -50,7 +50,7 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; planned partitions then stay.
+    """Partitions that each group should mirror. None means unknown; planned partitions then keep their tasks.
     `problems`: groups whose partitions could not be determined because of an error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
@@ -177,8 +177,8 @@ class Decision:
 
     @property
     def are_loads_known(self) -> bool:
-        """True if every planned group was planned with measured loads, even if these are old. If False, a
-        plan without moves does not mean that moves would not help."""
+        """True if every planned group was planned with measured loads of any age. If False, a plan without
+        moves does not mean that moves would not help."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(report is not None and not report.is_blind for report in reports)
 
@@ -186,7 +186,7 @@ class Decision:
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
     """Return the mirrored datastreams by group, both sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
-    for datastream in sorted(datastreams, key=lambda one: one.name):
+    for datastream in sorted(datastreams, key=lambda member: member.name):
         if datastream.status.is_mirrored:
             groups.setdefault(datastream.group, []).append(datastream)
     return {name: tuple(groups[name]) for name in sorted(groups)}
@@ -232,7 +232,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the incomplete plannings that led to this plan. `answered`: groups that were planned now."""
+    """Return the incomplete plannings that led to this plan. `answered`: groups that were planned in this
+    decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -372,7 +373,9 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
     """Return requests that are unreadable, or whose group is not mirrored or could not be planned."""
     found: dict[str, Exception] = {
-        one.identity: CorruptData(one.problem) for one in world.requests if isinstance(one, DamagedRequest)
+        request.identity: CorruptData(request.problem)
+        for request in world.requests
+        if isinstance(request, DamagedRequest)
     }
     for request in world.rebalances:
         if request.group in problems:
@@ -386,7 +389,7 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """Return the planner's input for a group. Without known loads, requests to move placed partitions are
-    ignored. Limits that require more tasks count even then, unless loads are awaited."""
+    ignored. Limits that require more tasks are applied even then, unless loads are awaited."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False

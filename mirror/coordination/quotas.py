@@ -15,9 +15,9 @@ def quotas_by_task(
 ) -> dict[GroupName, float]:
     """Return the quota of one task of each group in bytes per second; groups without a quota are omitted.
 
-    Tasks have about equal loads, so equal shares waste the least. Every instance computes the same shares
-    independently, and their sum never exceeds the quota. Datastreams of one group share the sum of their
-    quotas.
+    Tasks have about equal loads, so equal shares leave the least of the quota unused. Every instance computes
+    the same shares independently, and their sum never exceeds the quota. Datastreams of one group share the
+    sum of their quotas.
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:

@@ -5,9 +5,10 @@ the groups whose lanes it may run. Only then does it read the holdings of other 
 that no other instance holds. A live instance holds a lane if it may run lanes of its group and either follows
 another epoch or lists the lane as being released. While an instance of the group follows a newer epoch, no
 lane is started, because that epoch may have assigned the lane to it. If two instances want the same lane
-under different epochs, at least one of them therefore sees the other. An instance without a session holds
-nothing: its own clock stopped it before its session could expire, and the broker rejects its writes after the
-new owner has written. A partition therefore never has two owners, and only moved partitions stop.
+under different epochs, at least one of them therefore reads the holding of the other. An instance without a
+session runs no lanes: its own clock stopped it before its session could expire, and the broker rejects its
+writes after the new owner has written. A partition therefore never has two owners, and only moved partitions
+stop.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def starts(
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
     """Return the missing lanes that no other instance holds. `others` must be read after our own holding was
-    published. None stands for an instance without a holding, which has not started any lanes.
+    published. A value of None means that the instance has not published a holding, and therefore has not
+    started any lanes.
 
     `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
     writes. Lanes are not taken over from an instance with a newer epoch.
@@ -135,7 +137,7 @@ def lane_specs(
     determines the spec.
     """
     placements = plan.of_instance(instance)
-    members: dict[GroupName, list[Datastream]] = {one.group: [] for one in placements}
+    members: dict[GroupName, list[Datastream]] = {placement.group: [] for placement in placements}
     for datastream in datastreams:
         if datastream.group in members:
             members[datastream.group].append(datastream)

@@ -103,7 +103,7 @@ class _Bin:
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
             del self.tasks[task.task]
-        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
+        self.load = math.fsum(task.bytes_per_second for task in self.tasks.values())
         return given
 
     def take(self, task: TaskLoad) -> None:
@@ -112,7 +112,7 @@ class _Bin:
 
     def give(self, task: TaskLoad) -> None:
         del self.tasks[task.task]
-        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
+        self.load = math.fsum(task.bytes_per_second for task in self.tasks.values())
 
 
 def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[InstanceName, float]:
@@ -151,8 +151,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Level loads in at most one step per task and at most `_MOST_STEPS` steps. Each step relieves the fuller
-    of two instances, so steps are never undone."""
+    """Level the loads of instances in at most one step per task and at most `_MOST_STEPS` steps. Each step
+    relieves the fuller of two instances, so steps are never undone."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)

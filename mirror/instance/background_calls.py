@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 _REFILL: Final = 0.1
 """Seconds by which the wait budget of a thread grows per elapsed second."""
 _LEAST_SECONDS: Final = 0.05
-"""Wait allowed on a fast line even if slow lines have used up the budget."""
+"""Time to wait on a fast line even if slow lines have used up the budget for waiting."""
 _FRESH_SECONDS: Final = 15.0
 """Age limit of a result. A waiting caller gets the result as soon as it arrives, so an older result belongs
 to an abandoned call."""
@@ -74,7 +74,7 @@ class WaitBudget:
 class ThreadedCalls:
     """Runs each line with pending jobs on a daemon thread.
 
-    `wake` is called, on that thread, when a result arrived too late for its caller.
+    `wake`: called, on the line's thread, when a result has arrived too late for its caller.
     """
 
     def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
@@ -86,7 +86,7 @@ class ThreadedCalls:
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """Return the result as specified by `BackgroundCalls.ask`. Used by one thread."""
         if line not in self._lines:
-            self._lines = {name: one for name, one in self._lines.items() if not one.is_forgotten()}
+            self._lines = {name: line for name, line in self._lines.items() if not line.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
         try:
             return self._lines[line].ask(key, job, self._budget.left(monotonic()), self._wake)
@@ -99,7 +99,7 @@ class _Line:
 
     Its thread ends when no jobs remain. A line becomes slow after a result that took longer than
     `patience_seconds`, and fast again after a successful result that did not. Callers therefore do not wait
-    for a server that timed out at the last call.
+    for a server that timed out in the last call.
     """
 
     def __init__(self, name: str, patience_seconds: float) -> None:
@@ -137,7 +137,8 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait for the result; False behind an unfinished job and on a slow line."""
+        """Return whether to wait for the result: not if an unfinished job precedes it, and not on a slow
+        line."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
@@ -211,7 +212,7 @@ class PatientLoads:
                 lambda: self._provider.loads(cluster, partitions),
             )
         except CallPending as error:
-            raise LoadsPending(error.message, advice="the next plan uses them") from error
+            raise LoadsPending(error.message, advice="a later plan will use the loads") from error
 
 
 class PatientFreshness:

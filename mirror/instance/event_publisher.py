@@ -32,7 +32,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Only failures of the store are raised; other failures do not stop the
+    """Stores and sends events. Raises only failures of the store, so that other failures do not stop the
     leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
@@ -168,7 +168,7 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
 
 
 def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
-    """Log the removal of a definition. `removed`: its last state, if readable."""
+    """Log the removal of a definition. `removed`: last state of a removed definition, if readable."""
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
     audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
 

@@ -2,7 +2,7 @@
 
 One thread decides; watches, session states and workers only put items into the inbox. If the store has not
 responded for longer than the lease allows (by this instance's clock), or if the session has ended, all
-workers are killed before another instance may start their lanes. Then the instance joins again.
+workers are killed before another instance may start their lanes. After that, the instance joins again.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ class Follower:
     def attend(self) -> None:
         """Extend the leases while a turn waits for the coordination store.
 
-        Called periodically by every thread that waits for it; only the thread of the current turn
-        acts. If responses are slow, a turn with many requests takes longer than a lease.
+        Every thread that waits for the store calls this periodically, because with slow responses a turn with
+        many requests takes longer than a lease. It has an effect only in the thread of the current turn.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -283,7 +283,7 @@ class Follower:
         self._given_up = {**self._given_up, **lanes}
 
     def _report_losses(self) -> None:
-        """Report lost worker processes. After an error they are reported again with the next turn."""
+        """Report lost worker processes. After an error, the lanes are reported again in the next turn."""
         losses = self._supervisor.losses
         if losses:
             self._publish_losses(tuple(losses))

@@ -233,7 +233,7 @@ class Leader:
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """Stop leading: discard the state that only a leader reports."""
+        """Discard the state that only a leader reports, after losing leadership."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -307,7 +307,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the first partitions of new datastreams, before a plan contains partitions added later."""
+        """Store which partitions a new datastream had at first, before a plan contains later partitions."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )
@@ -317,7 +317,7 @@ class Leader:
                     self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of a stored proposal; the next tick follows at once."""
+        """Apply one step of a stored proposal; the next tick follows immediately."""
         failure = application.failure
         try:
             if application.decision is not None:
@@ -374,7 +374,7 @@ class Leader:
             case RemoveDefinition(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     known = self._definitions.all().datastreams
-                    datastream = next((one for one in known if one.name == name), None)
+                    datastream = next((datastream for datastream in known if datastream.name == name), None)
                     outcome = deleted(datastream, self._clock.now_ms()) if datastream is not None else None
                     if datastream is not None and not any(
                         member.group == datastream.group for member in known if member.name != name

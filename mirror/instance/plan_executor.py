@@ -120,7 +120,7 @@ class PlanExecutor:
         self._rests_until = 0.0
 
     def joined(self) -> None:
-        """Note that the instance has joined with an empty holding."""
+        """Note that the instance has just joined, and therefore has published an empty holding."""
         self._announced = Holding()
         self._is_stale, self._rests_until = True, 0.0
 

@@ -1,5 +1,5 @@
-"""A running instance. Its parts are started in order and stopped in reverse order, even after a partial
-start."""
+"""A running instance. The parts of an instance are started in order and stopped in reverse order, even if
+only some were started."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Instance:
         self._started: list[Callable[[float], None]] = []
 
     def start(self) -> None:
-        """Start all parts; stop the started ones on failure. Raises Unreachable and NewerFormat."""
+        """Start all parts; if one fails, stop the parts that were already started. Raises Unreachable and
+        NewerFormat."""
         with ExitStack() as undo:
             undo.callback(self.stop, 5.0)
             self._session.start()

@@ -165,11 +165,12 @@ class AuditSettings(Settings):
     """Continuous audits of datastreams with the option `audit`. Each instance audits its own lanes."""
 
     topic: str = "headrace-audit-windows"
-    """Topic of the audited windows, on the cluster of the metrics topic; empty: none is written."""
+    """Topic for the results of audits by window of event time, on the cluster of the metrics topic; empty:
+    results are not written."""
     window_seconds: int = Field(default=600, ge=60, le=86_400)
     """Length of a window of event time."""
     interval_seconds: float = Field(default=300.0, ge=0.5, le=3_600.0)
-    """Time between two audits of what was copied since."""
+    """Time between two audits; each covers the records copied since the one before."""
     lateness_seconds: float = Field(default=600.0, ge=0.0, le=604_800.0)
     """Longest time from the timestamp of a record to its arrival at the source."""
     bytes_per_second: int = Field(default=10_000_000, ge=100_000)
@@ -190,8 +191,8 @@ class OwnerQuotaSettings(Settings):
 
 
 class DefinitionSettings(Settings):
-    """Limits of new and changed definitions. Stored definitions continue to run; a datastream that exceeds
-    the limits gets a remark.
+    """Limits that new and changed definitions must respect. Stored definitions continue to run; a datastream
+    that exceeds the limits gets a remark.
     """
 
     addresses: list[str] = Field(default=[])

@@ -57,7 +57,8 @@ class InstanceSnapshot:
     conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
     """Health of its components."""
     readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
-    """Conditions of the process for serving, apart from its files. Independent of datastreams."""
+    """Conditions under which the process can serve requests, apart from its files. Independent of
+    datastreams."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     """Datastreams with problems; empty unless it is the leader."""
     loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)

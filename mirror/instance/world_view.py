@@ -50,7 +50,7 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Maximum time that a request waits for a slow load provider. Then it is planned without loads."""
+"""Maximum time that a request waits for a slow load provider. The group is then planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which an observation is retried if its provider fails."""
@@ -227,8 +227,8 @@ class WorldView:
         For tasks that a former leader planned by load, return the last known loads.
         """
         sources = self._planning.providers.choose(datastreams)
-        by_load = {group: one for group, one in sources.of.items() if group not in sources.by_count}
-        known = {one: self._memory.newest.is_known(one) for one in set(by_load.values())}
+        by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
+        known = {source: self._memory.newest.is_known(source) for source in set(by_load.values())}
         for placement in plan.tasks:
             source = by_load.get(placement.group)
             if placement.task not in self._task_loads and source is not None and known[source]:
@@ -282,7 +282,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups that are due are also planned, unless the result would be the same as that of their last
+        Groups whose interval has passed are planned too, unless the result would equal that of their last
         planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
@@ -336,7 +336,7 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """Try again, or go without an observation: placed partitions stay."""
+        """The leader tries again, or plans without an observation: partitions then keep their tasks."""
         if left > 0:
             self._tries[source] = left
         else:
@@ -437,7 +437,7 @@ class WorldView:
 
         Raises Unreachable if a source cluster has not responded.
         """
-        sources = sorted({one.source for one in mine})
+        sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
 

@@ -99,8 +99,8 @@ class CopyPlan:
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Inspect both clusters, create the destination topics, and determine the end of each partition.
 
-    Raises TopicMissing if nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
-    UnexpectedCluster, Unreachable, Refused.
+    Raises UnsafeProgressTopic, UnexpectedCluster, Unreachable, Refused; TopicMissing if no topic matches;
+    InvalidRequest for a missing checkpoint.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
@@ -155,7 +155,7 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
     """Return the lanes. If any lane has progress, lanes without progress start from the beginning.
 
-    Progress of any lane shows that the copy has run before. All records of a partition without progress may
+    Progress of any lane proves that the copy has run before. All records of a partition without progress may
     have been written after the copy. Call this after the stored progress has been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
@@ -169,7 +169,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
 async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
     """Plan the partitions that a plan lacks.
 
-    Raises the errors of `plan_copy`, also if everything fails again.
+    Raises the errors of `plan_copy`, also if all attempts fail.
     """
     topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
     selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))

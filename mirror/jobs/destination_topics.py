@@ -1,5 +1,5 @@
-"""Destination topics of a copy. They are created and extended like their source topics, and otherwise never
-changed."""
+"""Destination topics of a copy. Destination topics are created and extended like their source topics, and
+otherwise never changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mirror.protocol.control.topics import DescribedTopic, create_partitions, de
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""Error codes after which the topic may exist. After a timeout, waiting for leaders shows whether it does."""
+"""Error codes after which the topic may exist. After a timeout, waiting for leaders shows whether the topic
+exists."""
 _IGNORE: Final = "create it without the settings of the source by --ignore-settings"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02

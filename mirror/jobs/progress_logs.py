@@ -12,6 +12,6 @@ L = TypeVar("L", bound=ProgressLog)
 
 
 def progress_log(kind: type[L], context: EngineContext, cluster: ClusterRef) -> L:
-    """Return a reader of a cluster's progress topic that has read nothing yet."""
+    """Return a new reader of a cluster's progress topic."""
     identity = context.identity
     return kind(context.cluster(cluster), identity.progress_topic, identity.replication_factor)

@@ -111,10 +111,10 @@ async def stored_to_translate(
     first = {
         key: there[copy]
         for key, copy in copies.items()
-        if (one := stored.lanes.get(key)) is not None
-        and not len(one.offset_map)
+        if (progress := stored.lanes.get(key)) is not None
+        and not len(progress.offset_map)
         and copy in there
-        and one.next_offset >= here.get(key.partition, math.inf)
+        and progress.next_offset >= here.get(key.partition, math.inf)
     }
     return replace(stored, first_offsets=first)
 

@@ -43,7 +43,7 @@ from mirror.replication.connector import (
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
 _TURN_SECONDS: Final = 5.0
-"""Maximum time for one partition while other partitions wait."""
+"""Maximum time that the job spends on one partition while other partitions wait."""
 _AT_ONCE: Final = 8
 _FIRST_RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 30.0
@@ -57,7 +57,7 @@ _Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
 class TransferJob:
     """Scope and options of a transfer.
 
-    `until_end`: stop each partition at the end that it has when the job starts. `needs_position`: reject
+    `until_end`: stop each partition at its end offset as of the start of the job. `needs_position`: reject
     partitions without a committed position. `rules`: the transforms. `own`: internal topics of Headrace with
     configured names.
     """

@@ -1,8 +1,8 @@
 """Translation of consumer group offsets between a source and its copy, in either direction.
 
-The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map ends at
-the last checkpoint. An offset after the end of the map is translated to the end of the map, so a group may
-read some records again but misses none.
+The committed offsets of a group are translated by the stored offset maps of the lanes. A stored offset map
+ends at the last checkpoint. An offset after the end of the map is translated to the end of the map, so a
+group may read some records again but misses none.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TranslateJob:
     """Parameters of a translation.
 
     `state`: name of the copy, or group of the datastream. `back`: from the destination to the source.
-    `as_group`: name of the group on the other side, empty for the same. `rewinds`: also move offsets backward
-    if the group is already ahead.
+    `as_group`: name of the group on the other side; empty for the same name. `rewinds`: also move offsets
+    backward if the group is already ahead.
     """
 
     state: str
@@ -210,7 +210,7 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
     """Commit the translations that are not skipped; return their number.
 
-    Raises Refused if the group has members there, NotAuthorized, Unreachable.
+    Raises NotAuthorized, Unreachable; Refused if the group has members at the other cluster.
     """
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:

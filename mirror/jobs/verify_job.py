@@ -44,9 +44,9 @@ class VerifyJob:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
     destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
     partitions; if given, other offsets and partitions are not compared. `resumes`: destination offsets up to
-    which an earlier comparison of a partition has read. `judges_tail`: without records in flight, compare
-    records of the destination after the copied ones too. `counts`: with windows and a state, compare offsets
-    with the offset map instead of reading records. `windows`: counts the records by window of
+    which an earlier comparison of a partition has read. `judges_tail`: if no records are in flight, also
+    compare the records of the destination that follow the copied records. `counts`: with windows and a state,
+    compare offsets with the offset map instead of reading records. `windows`: counts the records by window of
     event time. `pace`: see `LogRange`.
     """
 
@@ -108,8 +108,8 @@ async def verify_copy(
 ) -> list[PartitionVerdict]:
     """Compare every partition of the selected topics.
 
-    `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is
-    selected, Unreachable.
+    `on_progress` is called on the loop's thread with the progress. Raises Unreachable; TopicMissing if no
+    topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -127,7 +127,7 @@ async def verify_copy(
 
 
 async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
-    """Return the partitions of the selected topics. Raises TopicMissing if there are none, Unreachable."""
+    """Return the partitions of the selected topics. Raises Unreachable; TopicMissing if there are none."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
@@ -173,7 +173,7 @@ class StoredCopy(NamedTuple):
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the present ends of the copies; partitions without one have no entry."""
+    """Return the present end offsets of the copies; partitions whose end is unknown have no entry."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
@@ -193,14 +193,14 @@ async def _verify(
 ) -> PartitionVerdict:
     try:
         sides = await _sides(bench, job, place, stored)
-        one, two = sides.source, sides.target
+        source, target = sides.source, sides.target
         if sides.expired and not job.allows_expired:
             return PartitionVerdict(
                 place,
-                (one.start, one.end),
-                (two.start, two.end),
+                (source.start, source.end),
+                (target.start, target.end),
                 problem=f"{counted(sides.expired, 'offset')} of mirrored records that the source still has"
-                f" are missing at the destination, which starts at {two.start}: check its retention",
+                f" are missing at the destination, which starts at {target.start}: check its retention",
             )
         return await _compared(bench, job, sides, on_read)
     except HeadraceError as error:
@@ -211,20 +211,20 @@ async def _compared(
     bench: EngineContext, job: VerifyJob, sides: _Sides, on_read: Callable[[int], None]
 ) -> PartitionVerdict:
     account = sides.account
-    one, two = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
+    source, target = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
     if job.pace is not None:
-        one, two = (replace(side, pace=job.pace) for side in (one, two))
+        source, target = (replace(side, pace=job.pace) for side in (source, target))
     if job.counts is not None and job.windows is not None and account is not None:
-        ranges = (one.start, one.end), (two.start, two.end)
+        ranges = (source.start, source.end), (target.start, target.end)
         found = count_copies(account.runs, *ranges, job.counts, job.windows)
-        return PartitionVerdict(one.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
-    rules = await _rules(bench, job, one.place.topic)
+        return PartitionVerdict(source.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
+    rules = await _rules(bench, job, source.place.topic)
     look = None if job.state else _end_now
-    found = await compare(one, two, account, rules, look, sides.origins_end)
+    found = await compare(source, target, account, rules, look, sides.origins_end)
     return PartitionVerdict(
-        one.place,
-        (one.start, found.source_end),
-        (two.start, found.target_end),
+        source.place,
+        (source.start, found.source_end),
+        (target.start, found.target_end),
         found,
         left_out=found.uncopied.left_out if account is not None else None,
         expired=sides.expired,
@@ -355,7 +355,7 @@ async def audit_copy(
     progress has nothing to compare, a missing destination topic counts as empty.
 
     An error that will not pass, such as a batch that cannot be decoded, is the problem of its partition.
-    Raises TopicMissing if no topic is selected, Unreachable.
+    Raises Unreachable; TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -413,7 +413,7 @@ async def ranges_between(
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
     """Return whether a record was copied according to the stored state, or there is no record to copy.
 
-    Raises TopicMissing if no topic is selected, Unreachable.
+    Raises Unreachable; TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)

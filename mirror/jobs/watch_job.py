@@ -19,7 +19,8 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit. Its memory grows with the number of partitions, not of records."""
+    """State of a continuous audit. The required memory depends on the number of partitions, not on the number
+    of records."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
@@ -30,8 +31,8 @@ class AuditWatch:
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
         """Compare the records that were copied since the last turn, and advance the watermarks.
 
-        A partition that may have lost records since then is compared again from its start.
-        Raises TopicMissing, Unreachable and the errors of reading; the turn can then be repeated.
+        A partition that may have lost records since the last turn is compared again from its start. Raises
+        TopicMissing, Unreachable and the errors of reading; the turn can then be repeated.
         """
         places = await places_of(bench, self.job)
         source = bench.cluster(self.job.source)

@@ -7,9 +7,10 @@ batches have accumulated.
 
 Merging small batches pays off because a broker spends 35 to 45 microseconds per batch in addition to the cost
 of its bytes; sending ten records at a time costs the destination more than merging costs the mirror (`python
--m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If it must be
-changed, the router makes items of all batches before it, and stops with an error. No offset gets a class
-merely because it remains in a range: if the items of a router do not add up, the router raises Unaccounted.
+-m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If such a batch
+must be changed, the router makes items of all earlier batches, and stops with an error. No offset gets a
+class merely because it remains in a range: if the items of a router do not add up, the router raises
+Unaccounted.
 """
 
 from __future__ import annotations

@@ -137,4 +137,4 @@ class LaneCounters:
         ]
         if other.latency:
             mine = self.latency or [0] * LATENCY_BUCKETS
-            self.latency = [one + two for one, two in zip(mine, other.latency, strict=True)]
+            self.latency = [own + added for own, added in zip(mine, other.latency, strict=True)]

@@ -13,8 +13,8 @@ from typing import Final
 def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     """Return the number of bytes of a partition to request: about its `share`, in whole batches.
 
-    At least one batch, otherwise at most `most`. `batch`: size of the largest recent batch, 0 if unknown;
-    `spread`: variation of sizes, see `spread_of`.
+    The size is at least one batch, and otherwise at most `most`. `batch`: size of the largest recent batch, 0
+    if unknown; `spread`: variation of sizes, see `spread_of`.
 
     A broker truncates its response at the requested size; a truncated batch is useless and is sent again. So
     the request leaves room for a larger batch than the recent batches, depending on the variation. Unused
@@ -33,7 +33,7 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
 def spread_of(spread: int, expected: int, size: int) -> int:
     """Return the updated mean deviation of batch sizes in bytes, by the method of RFC 6298.
 
-    `expected`: the estimate before a batch of `size` bytes arrived.
+    `size`: bytes of the new batch. `expected`: estimate of its size before it arrived.
     """
     return spread + (abs(size - expected) - spread) // 4
 
@@ -48,7 +48,7 @@ class TokenBucket:
     """A quota in bytes per second that allows bursts of one second.
 
     A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
-    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes ignore it.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TokenBucket:
 
     @property
     def share_bytes(self) -> int:
-        """Suitable size of one take: small enough that its debt blocks no other lane for long."""
+        """Suitable number of bytes to take at once: its debt must block no other lane for long."""
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
@@ -92,7 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Measures the total time of delays. Time in the future counts once it has passed."""
+    """Measures the total time of delays. A time in the future has an effect only after it has passed."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -123,8 +123,9 @@ _LEASE_SECONDS: Final = 300.0
 """Time to read from a preferred replica before reading from the leader again, as in Kafka's consumer
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
-"""Time to read from the leader after a replica has failed. A leader may redirect to a dead replica until the
-controller has noticed. So requests omit the client's rack, and the leader itself returns the records."""
+"""Time to read from the leader instead of a replica that has failed. A leader may redirect to a dead replica
+until the controller has noticed. So requests omit the client's rack, and the leader itself returns the
+records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,5 +157,5 @@ def named(broker: int, present: Replica | None, leader: int, brokers: Container[
 
 
 def avoided(now: float) -> Replica:
-    """Return the choice after a replica has failed: the leader, for a while."""
+    """Return the replica to read from after one has failed: the leader, for a while."""
     return Replica(None, now + _AWAY_SECONDS)

@@ -226,7 +226,8 @@ class Lane:
         return self.progress.to_store(clean, pause, self.spec.destination_topic, end)
 
     def begin(self, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. They do not cover earlier offsets."""
+        """Start a new ledger and offset map at this source offset. The limits do not apply to earlier
+        offsets."""
         self.progress.ledger = Ledger(position)
         self.progress.offset_map = OffsetMap()
         self.read.position = position

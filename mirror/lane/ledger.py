@@ -201,7 +201,8 @@ class Ledger:
 
 
 def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
-    """Join neighbouring ranges that leave no gap, or that together span at most `grain` offsets."""
+    """Join neighbouring ranges if there is no gap between them, or if together they span at most `grain`
+    offsets."""
     joined: list[LeftOutStretch] = []
     for stretch in stretches:
         if joined:
@@ -229,7 +230,7 @@ class LeftOut:
 
     `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
     In joined ranges, these cannot be distinguished from skipped records, so up to `forgotten` skipped records
-    count as missing there. It is 0 for a map whose first runs were pruned.
+    count as missing there. The value is 0 for a map whose first runs were pruned.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")

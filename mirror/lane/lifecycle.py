@@ -98,7 +98,7 @@ class Pause:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], now_ms: int) -> Pause:
-        """Restore a pause from its stored form. The next attempt is due at once, as after any restart."""
+        """Restore a pause from its stored form. The next attempt is due immediately, as after any restart."""
         return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), now_ms)
 
 
@@ -215,7 +215,7 @@ class InHand(NamedTuple):
     """State of a lane's items that are not yet at the destination.
 
     `outstanding`: some items are sent and have no response. `refused`: the destination has rejected some
-    items. `uncommitted`: the items belong to an open transaction. `lost`: the items can only be dropped.
+    items. `uncommitted`: the items belong to an open transaction. `lost`: the items must be dropped.
     """
 
     outstanding: bool = False

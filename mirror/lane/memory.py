@@ -157,7 +157,7 @@ class BufferPool:
     def slab(self, size: int) -> ReceiveBuffer | None:
         """Return a buffer of at least `size` bytes within the budget; None if there is no room now.
 
-        Always succeeds for small sizes, and for any size while the cluster uses no other buffer, which
+        Always succeeds for small sizes, and for any size while the cluster uses no other buffer; this
         prevents deadlocks.
         """
         if size <= _SMALL:

@@ -298,7 +298,7 @@ def _owner(value: bytes) -> list[int] | None:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
         return None
-    is_known = isinstance(owner, list) and len(owner) in (0, 2) and all(type(one) is int for one in owner)
+    is_known = isinstance(owner, list) and len(owner) in (0, 2) and all(type(n) is int for n in owner)
     return owner if is_known else None
 
 

@@ -44,8 +44,8 @@ _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Size limit, in RE2 instructions, of an expression that matches many names in one call. The call blocks all
-other threads."""
+"""Size limit, in RE2 instructions, of an expression that matches many names in one call. Such a call blocks
+all other threads."""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
@@ -152,8 +152,8 @@ def expression_of(label: str, expression: object) -> Expression:
 def split_look_ahead(expression: str) -> tuple[str, str]:
     """Split `^(?!test-).*` into an include and an exclude expression: `.*` and `(?:test-).*`.
 
-    Together they select exactly the same topics as the original. Any other expression is returned unchanged,
-    with an empty exclude.
+    Together, the two parts select exactly the same topics as the original expression. Any other expression is
+    returned unchanged, with an empty exclude.
     """
     rest, ahead = expression.removeprefix("^"), []
     while rest.startswith("(?!"):

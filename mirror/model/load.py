@@ -43,10 +43,10 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """Origin of a rate. In order: growth of the log over the whole time range; over a part of the range (for
-    a topic's mean, also over a part of its partitions); the last measurements before they stopped; the same
-    hour of earlier weeks or days; the average over the topic's partitions; the mirror's own count;
-    configuration only."""
+    """Origin of a rate. The values mean, in order: growth of the log over the whole time range; growth over a
+    part of the range (for a topic's mean, also over a part of its partitions); the last measurements before
+    they stopped; the same hour of earlier weeks or days; the average over the topic's partitions; the
+    mirror's own count; configuration only."""
 
     SLOPE = "slope"
     PARTIAL = "partial"

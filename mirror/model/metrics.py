@@ -131,7 +131,7 @@ MIRROR_METRIC_VERSION: Final = 3
 """Version of the columns of `MirrorMetric`."""
 
 SUMMED: Final[Mapping[str, Series]] = {
-    one.name: one.metadata[_SERIES] for one in fields(MirrorMetric) if _SERIES in one.metadata
+    field.name: field.metadata[_SERIES] for field in fields(MirrorMetric) if _SERIES in field.metadata
 }
 """Fields of `MirrorMetric` that add up over partitions and time, except `latency_counts`."""
 
@@ -208,8 +208,8 @@ class Drops:
 def total_of(drops: Iterable[Drops]) -> Drops:
     """Return the sum of several drops, with the reason of the first whose records are being dropped now."""
     all_of_them = tuple(drops)
-    reason = next((one.reason for one in all_of_them if one.reason), "")
-    return Drops(sum(one.count for one in all_of_them), reason)
+    reason = next((owner.reason for owner in all_of_them if owner.reason), "")
+    return Drops(sum(owner.count for owner in all_of_them), reason)
 
 
 def age_ms(now_ms: int, timestamp: int) -> int | None:

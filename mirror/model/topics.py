@@ -127,7 +127,7 @@ class TopicSelection:
     expression contains its full name.
 
     `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
-    It follows from the definition and is not part of it.
+    This field is derived from the definition and is not stored in it.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
@@ -160,7 +160,7 @@ class TopicSelection:
     @cached_property
     def names(self) -> frozenset[str]:
         """Topics whose full names the expression lists, such as `orders` and `users` in `^(orders|users)$`.
-        Their metadata can be requested by name."""
+        Metadata of these topics can be requested by name."""
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
@@ -187,7 +187,8 @@ class TopicSelection:
 
     def require_topic_characters(self) -> None:
         """Raise InvalidRequest if an expression contains a literal character that no topic name can have,
-        such as the comma of a list. Stored selections may contain one: they keep running, with a warning."""
+        such as the comma of a list. Stored selections may contain such a literal: they keep running, with a
+        warning."""
         require_topic_characters("topics", self.include)
         require_topic_characters("exclude", self.exclude)
 

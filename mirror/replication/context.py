@@ -129,22 +129,23 @@ class EngineContext:
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
         """Return the clusters with a response that is overdue since before `before`, and since when."""
-        return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
+        found = {name: cluster.silent_since for name, cluster in self._clusters.items()}
+        return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
         """Return the clusters back from an outage since the last call, with its start (monotonic seconds)."""
-        found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
+        found = {name: cluster.reachability.take_returned() for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
         """Return the seconds of throttling by brokers since the last call, by cluster, without zeros."""
-        found = {name: one.take_throttled() for name, one in self._clusters.items()}
+        found = {name: cluster.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
         """Return the largest clock skew of a broker by cluster, without clusters of unknown skew."""
         now_ms = self.clock.now_ms()
-        found = {name: one.clocks.worst(now_ms) for name, one in self._clusters.items()}
+        found = {name: cluster.clocks.worst(now_ms) for name, cluster in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:

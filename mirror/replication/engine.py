@@ -132,7 +132,7 @@ class BatchEngine:
         Groups without an entry have no quota.
         """
         changed = self._context.share_quotas(shares)
-        for lane in [one for key, one in self.lanes.by_key.items() if key.group in changed]:
+        for lane in [member for key, member in self.lanes.by_key.items() if key.group in changed]:
             buckets = self._context.shared_buckets(lane.spec)
             lane.read.limit(self._context.fetch_bytes(buckets), buckets)
             self.runner.guard(lane, self._pacer.resume)
@@ -182,8 +182,8 @@ class BatchEngine:
         found: list[MirrorMetric] = []
         self._measured = []
         for lane in self.lanes.by_key.values():
-            if (one := self._metric(lane, when)) is not None:
-                found.append(one)
+            if (metric := self._metric(lane, when)) is not None:
+                found.append(metric)
                 self._measured.append(lane)
         self._ends.look(filter(lacks_end, self.lanes.by_key.values()))
         return share_cpu(found, cpu_ms, interval_ms)
@@ -191,8 +191,8 @@ class BatchEngine:
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
         """Return the latest measurements, with only those backlog ages that count against objectives."""
         return [
-            one if lane.read.excused is None else counted_metric(lane.read.excused, one)
-            for lane, one in zip(self._measured, metrics, strict=True)
+            metric if lane.read.excused is None else counted_metric(lane.read.excused, metric)
+            for lane, metric in zip(self._measured, metrics, strict=True)
         ]
 
     def positions(
@@ -206,7 +206,7 @@ class BatchEngine:
         if at is not None:
             return self._positions.due_positions(self._measured, at, self._measured_ms)
         pairs = zip(self._measured, metrics, strict=True)
-        return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
+        return [self._positions.of(lane, metric.lag_ms, metric.time_ms) for lane, metric in pairs]
 
     def measured_checkpoints(self) -> Sequence[int]:
         """Return the checkpoints of the lanes in the latest measurements, in order."""
@@ -236,7 +236,7 @@ class BatchEngine:
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
         """Return the largest clock skew of a broker by cluster, without clusters whose skew is unknown.
 
-        Writes to topics with `LogAppendTime` measure it.
+        The skew of a broker is measured when this engine writes to topics with `LogAppendTime`.
         """
         return self._context.clock_skews()
 

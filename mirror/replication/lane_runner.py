@@ -68,7 +68,7 @@ class Transactions(Protocol):
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns those of the lanes whose present start is still valid."""
+    """Return a function that returns the lanes whose present start is still valid."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
@@ -153,7 +153,7 @@ class LaneRunner:
             self.set_aside(lane, error)
 
     def later(self, lane: Lane, seconds: float, step: Callable[[Lane], object]) -> None:
-        """Run a step of the lane after a delay, unless it restarts before."""
+        """Run a step of the lane after a delay, unless the lane restarts before."""
         turn = lane.turn
 
         def run_if_valid() -> None:

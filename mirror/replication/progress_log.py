@@ -1,9 +1,9 @@
 """Progress of lanes in a compacted topic of the destination cluster.
 
 The topic is read on demand by new owners: first a full scan, later only new records. The topic contains the
-progress of every lane, but only that of requested lanes is kept in memory; a later request for other lanes
-causes another scan of their partitions. The reader itself decides which transactional records count (those
-with a commit marker), because transactions of unrelated lanes would delay a read-committed consumer.
+progress of every lane, but only the progress of requested lanes is kept in memory; a later request for other
+lanes causes another scan of their partitions. The reader itself decides which transactional records count
+(those with a commit marker), because transactions of unrelated lanes would delay a read-committed consumer.
 
 The records of a lane are always written to the partition in which they were found, even after partitions were
 added. A topic that deletes old records is rejected: a lane without progress would start over.
@@ -133,7 +133,7 @@ class ProgressLog:
         await self._reading
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
-        """Write entries until all replicas have them. Entries of one lane stay together in a batch.
+        """Write entries until all replicas have them. All entries of one lane are written in the same batch.
 
         Raises Unreachable, NotAuthorized.
         """
@@ -295,7 +295,7 @@ class ProgressLog:
             )
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records read from a former cluster if another one has been accepted."""
+        """Drop the records that were read from the former cluster after another cluster was accepted."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._parts.clear()
             self._places.clear()
@@ -324,8 +324,9 @@ class ProgressLog:
 class ProgressPart:
     """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
 
-    `place`: partition number and number of partitions. `is_scattered`: it has records whose hash belongs to
-    another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be read.
+    `place`: partition number and number of partitions. `is_scattered`: the partition has records whose hash
+    belongs to another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be
+    read.
     """
 
     def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:

@@ -17,7 +17,7 @@ class CopyingSettings(Settings):
 
     buffer_bytes: int = Field(default=_DEFAULTS.buffer_bytes, ge=2**20)
     """Memory in bytes for partitions that are catching up, shared by all source clusters. Fetching pauses
-    while it is full, but each cluster can always receive one response."""
+    while this memory is full, but each cluster can always receive one response."""
     live_buffer_bytes: int = Field(default=_DEFAULTS.live_buffer_bytes, ge=2**20)
     """Memory in bytes for partitions that are up to date; never used for catching up."""
     fetch_bytes: int = Field(default=_DEFAULTS.fetch_bytes, ge=64 * 1024)
@@ -44,12 +44,12 @@ class CopyingSettings(Settings):
     connection to one socket buffer per round trip, so connections are added as long as they increase the
     rate."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
-    """Maximum number of connections for writing to a distant broker: one for each partition, up to this
-    number, and up to as many for batches side by side, if the window of the broker limits the others. Other
-    brokers get three connections."""
+    """Maximum number of connections for writing to a distant broker: one for each partition, and as many
+    again to send several batches of a partition in parallel if the TCP window limits the rate. Nearby brokers
+    get three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
-    """Memory in bytes for data that the connections of `read_connections` read ahead, and as much for batches
-    that are sent side by side to distant brokers. It is used only for these."""
+    """Memory in bytes for data that the connections of `read_connections` read ahead, and the same amount for
+    batches sent to distant brokers in parallel. Connections to other brokers do not use it."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)

@@ -117,7 +117,7 @@ class LaneStartup:
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
-        roles = [ChannelKey(one, live).role for one in committed for live in (False, True)]
+        roles = [ChannelKey(lane, live).role for lane in committed for live in (False, True)]
         await source.refresh({place.topic for place in places})
         await target.refresh({place.topic for place in targets})
         await self._context.progress(specs[0].destination).catch_up([spec.key for spec in specs])
@@ -151,7 +151,7 @@ class LaneStartup:
             self._context.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
-        """Look up the lag of paused lanes, because their last fetch response gets old."""
+        """Look up the lag of paused lanes, because their last fetch response becomes outdated."""
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
@@ -174,7 +174,7 @@ class LaneStartup:
         now_ms = self._context.clock.now_ms()
         for lane in starting():
             if not lane.is_loaded:
-                self._runner.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
+                self._runner.guard(lane, lambda lane: self._restore(lane, log.stored(lane.key), now_ms))
 
     def _restore(self, lane: Lane, progress: LaneProgress | None, now_ms: int) -> None:
         disputed = lane.ownership.disputed
@@ -269,7 +269,7 @@ class LaneStartup:
 
     async def _find_positions(self, starting: Starting) -> None:
         """Find the start positions of lanes that have no checkpoint, or whose source topic was recreated."""
-        for lane in [one for one in starting() if begins_at_offset(one)]:
+        for lane in [lane for lane in starting() if begins_at_offset(lane)]:
             self._runner.guard(lane, self._begin_at_offset)
         await self._start_positions.take_over(starting)
         await self._start_positions.continue_latest(starting)
@@ -285,7 +285,7 @@ class LaneStartup:
             answers = dict(await ask(dict.fromkeys(places, moment)))
             answers |= {place: ends[place] for place in ends if _is_missing(answers[place])}
             still = set(starting())
-            for lane in [one for one in together if one in still]:
+            for lane in [lane for lane in together if lane in still]:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: Lane) -> None:

@@ -1,7 +1,7 @@
 """Conversion of values to and from JSON lists of their fields. Pure.
 
-Lanes of one group share a policy, which may be long. So lane specs are encoded as a list of policies and one
-row per lane; the row starts with the index of the lane's policy.
+Lanes of one group share a policy, which may be long. Lane specs are therefore encoded as a list of policies
+and one row per lane; the row starts with the index of the lane's policy.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _read_specs(plain: Any) -> tuple[LaneSpec, ...]:
     if not plain:
         return ()
     listed, rows = plain
-    policies = [reader_of(CopyPolicy)(one) for one in listed]
+    policies = [reader_of(CopyPolicy)(policy) for policy in listed]
     read = _fields_reader(LaneSpec)
     at = _names(LaneSpec).index("policy")
     return tuple([read([*row[1 : at + 1], policies[row[0]], *row[at + 1 :]]) for row in rows])
@@ -114,7 +114,7 @@ def to_plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         is_specs = bool(value) and isinstance(value[0], LaneSpec)
-        return _plain_specs(value) if is_specs else [to_plain(one) for one in value]
+        return _plain_specs(value) if is_specs else [to_plain(item) for item in value]
     if is_dataclass(value):
         plain = [to_plain(getattr(value, name)) for name in _names(kind)]
         return [kind.__name__, *plain] if kind.__name__ in _tagged else plain
@@ -164,7 +164,7 @@ def reader_of(hint: Any) -> Callable[[Any], Any]:
         return _read_specs
     if get_origin(hint) is tuple:
         element = reader_of(arguments[0])
-        return lambda plain: tuple([element(one) for one in plain]) if plain else ()
+        return lambda plain: tuple([element(item) for item in plain]) if plain else ()
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     if hint is Retention:  # the same for nearly every lane

@@ -38,7 +38,7 @@ class MessageQueue:
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
-        """Replace all waiting messages with the last message, which makes them irrelevant."""
+        """Replace all waiting messages by a final message that makes them irrelevant."""
         self._lease = None
         self._waiting = deque([frame])
 
@@ -83,7 +83,7 @@ class ChannelWriter:
 
     @property
     def is_idle(self) -> bool:
-        """True if the worker has read everything."""
+        """True if the worker has read all messages."""
         with self._changed:
             return not self._outgoing and not self._is_writing
 

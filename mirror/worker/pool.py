@@ -236,7 +236,7 @@ class WorkerPool:
             worker.kill(f"it has sent nothing for {slot.silent_seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:
-        """Kill all processes immediately; return the workers that had one."""
+        """Kill all processes immediately; return the workers that had a process."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             worker.kill()

@@ -202,7 +202,7 @@ def _skipped(error: CorruptData) -> None:
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
     """Read the first message from the parent of a copy, and no byte after the message. Return None if the
-    parent is gone."""
+    parent process has ended."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

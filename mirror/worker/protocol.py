@@ -2,7 +2,7 @@
 
 A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
 the fields in order (`codec`). Both ends run the same version. If the worker reads an end of file, the control
-process is gone.
+process has ended.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class TaskSums:
 
     def plus(self, other: TaskSums) -> TaskSums:
         """Return the sum of both, with the task of `self`."""
-        sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
+        sums = tuple(own + added for own, added in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)
 

@@ -92,7 +92,7 @@ class MetricReports:
         positions = self._engine.positions(metrics, at)
         checkpoints, offsets = self._engine.measured_checkpoints(), self._engine.timestamp_offsets()
         stands = zip(metrics, positions, checkpoints, offsets, strict=True)
-        rates = tuple(LaneRate.of(one, place, core, *rest) for one, place, *rest in stands)
+        rates = tuple(LaneRate.of(lane, place, core, *rest) for lane, place, *rest in stands)
         waiting = tuple(WaitingLane(*pair) for pair in self._engine.unanswered().items())
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
         limited = tuple(LimitedLane(*pair) for pair in self._engine.windows().items())

@@ -39,15 +39,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlertKind:
-    """An entry of the catalogue. `name` is the label `alertname` and the name of its page in
-    docs/runbooks/."""
+    """An alert that the catalogue lists. `name`: value of the label `alertname`, and name of the alert's page
+    in docs/runbooks/."""
 
     name: str
     severity: Severity
 
 
 class AlertKey(NamedTuple):
-    """Identity of an alert. `datastream` is empty if it concerns the whole service, a receiver or a
+    """Identity of an alert. `datastream` is empty if the alert is about the whole service, a receiver or a
     cluster."""
 
     name: str
@@ -58,10 +58,10 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem that exists since `since_ms`. `cluster`: alias of the source. `done`: action that Headrace
-    has taken. `partitions`: number of affected partitions (0 if the alert is not about partitions); `worst`:
-    the worst of them. `receiver`: receiver concerned, if any. `datastreams`: datastreams affected by the
-    fault of a cluster."""
+    """A problem that has existed since `since_ms` (epoch ms). `cluster`: alias of the source cluster. `done`:
+    action that Headrace has taken against the problem. `partitions`: number of affected partitions (0 if the
+    alert is not about partitions); `worst`: the worst of them. `receiver`: name of the receiver, if the alert
+    is about one. `datastreams`: datastreams affected by the fault of a cluster."""
 
     kind: AlertKind
     summary: str
@@ -84,8 +84,8 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertNotice:
-    """State of an alert, as sent to a receiver. `ended_ms`: None while the alert fires. `link`: REST address
-    of the datastream or other subject."""
+    """State of an alert, as sent to a receiver. `ended_ms`: time at which the alert was resolved (epoch ms);
+    None while it fires. `link`: REST address of the datastream, or of the health report."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -107,7 +107,7 @@ class AlertNotice:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Configured parts of every notice. `labels`: additional labels, without reserved names. `runbook`:
+    """Settings that apply to every notice. `labels`: additional labels, without reserved names. `runbook`:
     address of an alert's page with the placeholder `{alertname}`; empty: its path in the documentation.
     `service`: address of the REST interface."""
 
@@ -135,6 +135,7 @@ class Style:
 
 
 def rfc3339(moment_ms: int) -> str:
-    """Format epoch milliseconds as `2026-11-23T12:00:00.000Z`, at most the year 9999."""
+    """Format epoch milliseconds as `2026-11-23T12:00:00.000Z`. Times after the year 9999 become its last
+    second."""
     moment = datetime.fromtimestamp(min(moment_ms, _LAST_MS) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

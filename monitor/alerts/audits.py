@@ -24,14 +24,14 @@ _FIELDS: Final = tuple(field.name for field in fields(AuditFault))
 
 
 class AuditWatch:
-    """Reads the audits of all instances. While they cannot be read, the last ones remain."""
+    """Reads the audits of all instances. If a read fails, the alerts of the last successful read continue."""
 
     def __init__(self, read: Callable[[], Sequence[TopicAudit]]) -> None:
         self._read = read
         self._known: Sequence[TopicAudit] = ()
 
     def alerts(self) -> list[Alert]:
-        """Return the alerts now."""
+        """Return the alerts that fire now."""
         try:
             self._known = self._read()
         except HeadraceError as error:
@@ -40,13 +40,13 @@ class AuditWatch:
 
 
 def audit_alerts(audits: Iterable[TopicAudit]) -> Iterator[Alert]:
-    """Yield one alert for each datastream with differences that nothing explains."""
-    for name, group in groupby(audits, lambda one: one.datastream):
-        topics = [one for one in group if one.faults]
+    """Yield one alert for each datastream whose audit has found unexplained differences."""
+    for name, group in groupby(audits, lambda audit: audit.datastream):
+        topics = [audit for audit in group if audit.faults]
         if not topics:
             continue
-        shown = [(one.topic, fault) for one in topics for fault in one.faults]
-        left = len(shown) - _MOST_SHOWN + sum(one.more_faults for one in topics)
+        shown = [(audit.topic, fault) for audit in topics for fault in audit.faults]
+        left = len(shown) - _MOST_SHOWN + sum(audit.more_faults for audit in topics)
         text = "; ".join(_sentence(topic, fault) for topic, fault in shown[:_MOST_SHOWN])
         text += f"; and {counted(left, 'further window')}" if left > 0 else ""
         since_ms = min(fault.start_ms for _, fault in shown)
@@ -63,27 +63,28 @@ def _sentence(topic: str, fault: AuditFault) -> str:
 
 
 def audits_of_answer(rest: InstanceClient) -> Sequence[TopicAudit]:
-    """Return the audits of the service at an address. Instances of older versions have none."""
+    """Return the audits reported by the service at an address; none if its version has no continuous
+    audits."""
     try:
         answer = rest.get("/v1/audits")
     except NotFound:
         return ()
-    return [_topic(one) for one in answer["topics"]]
+    return [_topic(entry) for entry in answer["topics"]]
 
 
-def _topic(one: Mapping[str, Any]) -> TopicAudit:
+def _topic(entry: Mapping[str, Any]) -> TopicAudit:
     known = frozenset(Verdict)
-    faults = [fault for fault in one["faults"] if fault["verdict"] in known]
+    faults = [fault for fault in entry["faults"] if fault["verdict"] in known]
     return TopicAudit(
-        DatastreamName(one["datastream"]),
-        one["topic"],
-        one["partitions"],
-        one["complete_through_ms"],
-        one["waiting_offsets"],
+        DatastreamName(entry["datastream"]),
+        entry["topic"],
+        entry["partitions"],
+        entry["complete_through_ms"],
+        entry["waiting_offsets"],
         tuple(
             AuditFault(**{name: fault[name] for name in _FIELDS} | {"verdict": Verdict(fault["verdict"])})
             for fault in faults
         ),
-        one["more_faults"],
-        one["problem"],
+        entry["more_faults"],
+        entry["problem"],
     )

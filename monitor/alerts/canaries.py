@@ -13,10 +13,10 @@ from monitor.canary.ledger import DUE_SECONDS
 from monitor.canary.watch import CanaryState
 
 LOST_SECONDS: Final = 900.0
-"""Time for which the alert of a loss lasts after the last lost record."""
+"""Time for which the alert about lost canary records continues after the latest loss."""
 _LEAST_AVAILABILITY: Final = 0.9
 _SILENT_SECONDS: Final = 300.0
-"""Time in which the first record must arrive: the leader has to find and create the topic first."""
+"""Time within which the first canary record must arrive. The leader must first find and create the topic."""
 
 
 def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Alert]:
@@ -26,7 +26,7 @@ def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Aler
         if figures.lost_seconds is not None and figures.lost_seconds < LOST_SECONDS:
             lost = counted(figures.lost, "canary record")
             summary = f"{name} has lost canary records"
-            text = f"{lost} of {figures.produced} acknowledged ones did not arrive in {state.path.copy}"
+            text = f"{lost} of the {figures.produced} acknowledged did not arrive in {state.path.copy}"
             yield Alert(CANARY_LOST, summary, text, 0, name, cluster)
         if text := "; ".join(_unavailable(state)):
             yield Alert(CANARY_UNAVAILABLE, f"the canary of {name} fails", text, 0, name, cluster)

@@ -13,14 +13,14 @@ LATE: Final = AlertKind("HeadraceLatencyObjectiveBreached", Severity.CRITICAL)
 HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
 """Part of a datastream is not copied."""
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
-"""Unknown whether a datastream meets its objective."""
+"""The monitor cannot determine whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
 """The monitor cannot reach the service or its measurements, so no datastream can be evaluated."""
 
 BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
-"""An objective's error budget burns too fast, in a long window and still in a short one."""
+"""An error budget burns faster than allowed, both over a long and over a short window."""
 WEARING: Final = AlertKind("HeadraceErrorBudgetWearing", Severity.WARNING)
-"""An objective's error budget will not last for its period."""
+"""An error budget burns so fast that it will be exhausted before its period ends."""
 
 LOSS_AHEAD: Final = AlertKind("HeadraceDataLossAhead", Severity.CRITICAL)
 """The source will delete records before they are copied."""
@@ -41,11 +41,11 @@ PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
-"""The source has lost records, copied or not."""
+"""The source has lost records, whether or not they were copied before."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
-"""An open transaction at the source has hidden the whole backlog for a long time."""
+"""An open transaction at the source has prevented the copying of all waiting records for a long time."""
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
 LONG_PAUSE: Final = AlertKind("HeadraceLongPause", Severity.WARNING)
@@ -65,7 +65,7 @@ CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
 CANARY_UNAVAILABLE: Final = AlertKind("HeadraceCanaryUnavailable", Severity.WARNING)
 """Canary records cannot be written, or do not arrive in time."""
 AUDIT_DIFFERENCE: Final = AlertKind("HeadraceAuditDifference", Severity.CRITICAL)
-"""Records at the destination differ from the source, and nothing explains it."""
+"""An audit has found unexplained differences between records at the source and at the destination."""
 OF_ITSELF: Final = frozenset(
     {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE}
 )
@@ -128,10 +128,11 @@ class ClockReading(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
     """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
-    before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
-    at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include it. `late_seconds`: time without a break in which
-    records must be late. `long_pause_seconds`: age of a pause by an operator."""
+    before the alert resolves. A predicted loss of data causes an alert only if it is at most
+    `loss_within_seconds` away and the backlog is at least `loss_least_share` of the source's log.
+    `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
+    contain that incident. `late_seconds`: time for which records must be late without a break.
+    `long_pause_seconds`: age at which a pause by an operator causes an alert."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0

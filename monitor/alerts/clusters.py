@@ -41,13 +41,13 @@ _BEHIND: Final = frozenset(
 )
 _NAMES_SHOWN: Final = 20
 _SETTLED_SECONDS: Final = 10.0
-"""Time after an outage in which measurements may still be from before the late records arrived."""
+"""Time after an outage for which measurements may be older than the arrival of the late records."""
 
 
 class Fault(NamedTuple):
     """Effect of a shared fault on one datastream. `partitions`: number of partitions known to wait for a
     cluster; `text`: description of the worst partition. `is_idle`: no records wait or arrive. `is_told`: the
-    datastream's own alert started with the fault and already covers it."""
+    datastream's own alert started with the fault and already reports it."""
 
     name: DatastreamName
     kind: AlertKind
@@ -66,19 +66,19 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
-    late because one has not responded for longer than their objective. A diagnosis of lateness that is over
-    is no fault: the window lasts longer."""
+    """Return the faults by datastream: partitions that wait for a cluster or have lost their process, and
+    late records caused by a cluster or by a lost process. Lateness that has ended is ignored, although the
+    window of the objective still contains the late records."""
     found = []
-    for name, one in movements.datastreams.items():
-        states = [count for count in one.movement.states if count.state in AWAY]
-        found += [_cluster_fault(name, one, count) for count in states]
-        if lost := [count for count in one.movement.states if count.without_process]:
+    for name, moving in movements.datastreams.items():
+        states = [count for count in moving.movement.states if count.state in AWAY]
+        found += [_cluster_fault(name, moving, count) for count in states]
+        if lost := [count for count in moving.movement.states if count.without_process]:
             found += [_stopped(name, count) for count in lost]
             continue
         finding = findings.get(name)
         if not states and finding is not None and finding.diagnosis is not None and not finding.is_over:
-            found += _diagnosed(name, one, finding.diagnosis)
+            found += _diagnosed(name, moving, finding.diagnosis)
     return found
 
 
@@ -122,10 +122,10 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
         if not fault.is_idle:
             by_key[fault.key].append(fault)
     for each in by_key.values():
-        if all(one.is_told for one in each):
+        if all(fault.is_told for fault in each):
             continue
-        first = min(each, key=lambda one: (one.since_ms is None, one.since_ms or 0, one.name))
-        names = tuple(sorted({str(one.name) for one in each}))
+        first = min(each, key=lambda fault: (fault.since_ms is None, fault.since_ms or 0, fault.name))
+        names = tuple(sorted({str(fault.name) for fault in each}))
         yield Alert(
             first.kind,
             _summary(first, counted(len(names), "datastream")),
@@ -133,7 +133,7 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
             first.since_ms or 0,
             "",
             first.cluster,
-            partitions=sum(one.partitions for one in each),
+            partitions=sum(fault.partitions for fault in each),
             worst=first.worst,
             datastreams=names,
         )
@@ -142,10 +142,10 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
 def _summary(fault: Fault, datastreams: str) -> str:
     cluster = fault.cluster or "of some datastreams"
     if fault.kind is PROCESS_LOST:
-        return f"a process was lost: {datastreams} late"
+        return f"a process was lost: records of {datastreams} are late"
     if fault.kind is BROKERS_THROTTLE:
-        return f"brokers of the cluster {cluster} throttle: {datastreams} late"
-    return f"the {_ROLES[fault.kind]} {cluster} does not respond: {datastreams} blocked"
+        return f"brokers of the cluster {cluster} throttle: records of {datastreams} are late"
+    return f"the {_ROLES[fault.kind]} {cluster} does not respond: it blocks {datastreams}"
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ class Outages:
     @property
     def held_back(self) -> frozenset[str]:
         """Datastreams that are blocked or are catching up afterwards."""
-        return frozenset(str(name) for name, one in self._outages.items() if not one.is_over)
+        return frozenset(str(name) for name, outage in self._outages.items() if not outage.is_over)
 
     @property
     def burnt(self) -> frozenset[str]:

@@ -1,16 +1,15 @@
 """Derivation of alerts from the findings of the monitor. Pure.
 
 An alert fires when its condition has lasted for the configured time (`AlertPatience`). It resolves when the
-condition has been absent for a while, or at once if the datastream is no longer evaluated (deleted, paused,
-or without an objective). The alert of an incident fires when records have been late for a while without a
-break, or when the objective has been missed for long with breaks. A restart or a move that delays records for
-some seconds therefore pages nobody. It resolves when the objective was met for a while, or when the incident
-closes.
+condition has been absent for a while, or at once if its datastream is deleted, paused or has no objective.
+The alert of an incident fires when records have been late for a while without a break, or when the objective
+has been missed for long with breaks. A restart or a move that delays records for some seconds therefore pages
+nobody. It resolves with the incident, or earlier when the objective was met for a while.
 
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
-the late records. Its description contains the partition states, which have their own alert only if that fired
+the late records. Its description lists the states of partitions; a state has its own alert only if that fired
 before. A critical state that starts while the datastream is already late for another reason is a new alert.
-While the monitor cannot evaluate, no alert resolves; while some instances do not respond, none of partitions.
+While the monitor cannot evaluate, no alert resolves; while an instance is silent, no alert about partitions.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -52,8 +51,8 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest state. `is_inherited`: only a previous monitor has observed
-    it. `is_inhibited`: another alert has already paged for the same fault."""
+    """An observed condition. `alert`: its latest state. `is_inherited`: a previous monitor has observed it,
+    but this monitor has not. `is_inhibited`: another alert has already paged for the same fault."""
 
     alert: Alert
     since: ClockReading
@@ -64,7 +63,7 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Conditions seen so far and the alerts that fire."""
+    """Observed conditions and the alerts that fire."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
@@ -74,27 +73,27 @@ class Conditions:
         """Datastreams with an alert about partitions. Late records that follow do not cause a second
         alert."""
         self._following: frozenset[str] = frozenset()
-        """Datastreams that are late because part of them was not copied before."""
+        """Datastreams whose records are late because some of their partitions were not copied before."""
         self._paged: dict[str, float] = {}
-        """Datastreams with the alert of an incident, and the last time at which it fired."""
+        """Last time at which the alert of an incident fired, by datastream."""
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
-        """Datastreams that miss their objective, without a good verdict since that time."""
+        """Start of the time without a good verdict, by datastream that misses its objective."""
         self._breached: frozenset[str] = frozenset()
-        """Datastreams whose incident may open soon."""
+        """Datastreams whose latest verdict is bad."""
         self._recovered: set[str] = set()
         """Datastreams whose alert resolved before their incident closed. A second alert of such an incident
         fires until the incident closes, so that a datastream close to its objective does not page every few
         minutes."""
 
     def expect_past(self) -> None:
-        """Wait for the incidents of a previous monitor before an error budget that burns pages."""
+        """Delay alerts about burning error budgets until the incidents of a previous monitor are known."""
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Take the datastreams with recent incidents from a previous monitor: their error budgets burn
-        because of these."""
+        """Note the datastreams that had recent incidents under a previous monitor: these explain why their
+        error budgets burn."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
@@ -116,18 +115,18 @@ class Conditions:
     @property
     def inherited(self) -> frozenset[AlertKey]:
         """Alerts of a previous monitor that this monitor has not confirmed and must not send again."""
-        return frozenset(key for key, one in self._held.items() if one.is_inherited)
+        return frozenset(key for key, held in self._held.items() if held.is_inherited)
 
     @property
     def _fired(self) -> frozenset[AlertKey]:
-        return frozenset(key for key, one in self._held.items() if one.fires)
+        return frozenset(key for key, held in self._held.items() if held.fires)
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts of error budgets that started to burn while the datastream had the alert of its incident.
-        They are inhibited as long as the windows of the budgets include that time, so that one fault pages
+        """Alerts about error budgets that started to burn while the datastream had the alert of its incident.
+        They stay inhibited as long as the windows of the budgets contain that time, so that one fault pages
         once."""
-        return frozenset(key for key, one in self._held.items() if one.is_inhibited)
+        return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(
         self,
@@ -137,23 +136,23 @@ class Conditions:
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
-        self._held = {key: one for key, one in self._held.items() if _applies(one.alert, findings, movements)}
+        self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
-            name for name, one in findings.items() if one.verdict.standing is ObjectiveStatus.BREACHED
+            name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
         )
         self._missed_since = {
             name: self._missed_since.get(name, now.seconds)
-            for name, one in findings.items()
+            for name, turn in findings.items()
             if name in self._breached
-            or (name in self._missed_since and one.verdict.standing is not ObjectiveStatus.WITHIN)
+            or (name in self._missed_since and turn.verdict.standing is not ObjectiveStatus.WITHIN)
         }
-        self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
+        self._recovered &= {name for name, turn in findings.items() if turn.incident.is_open}
         faults = self._faults(findings, movements, now)
         drafts = [
-            draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
+            draft for name, turn in findings.items() for draft in self._drafts_of(name, turn, movements, now)
         ]
-        drafts = [one for one in drafts if not self._is_held_back(one)]
-        covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
+        drafts = [draft for draft in drafts if not self._is_held_back(draft)]
+        covered = {DatastreamName(draft.datastream) for draft in drafts if draft.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
         self._see(
             [*drafts, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
@@ -188,9 +187,9 @@ class Conditions:
         return self._firing(now)
 
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
-        """Yield the monitor's own alerts, without those of canaries that an alert about their datastream or
-        its clusters explains."""
-        return (one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one))
+        """Yield the monitor's own alerts, without alerts of canaries that are explained by an alert about
+        their datastream or its clusters."""
+        return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
@@ -225,17 +224,16 @@ class Conditions:
     ) -> list[Fault]:
         """Return the faults of clusters, marked if the datastream's own alert already reports them."""
         fired = self._fired
-        found = [
-            one._replace(is_told=self._is_reported(one, fired, now)) for one in faults_of(findings, movements)
-        ]
+        seen = faults_of(findings, movements)
+        found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
         self._outages.look(found, fired, findings, movements, now.seconds)
         halts = [
-            Fault(DatastreamName(key.datastream), one.alert.kind, "", 0, "", "", None, is_told=True)
-            for key, one in self._held.items()
-            if one.fires and key.datastream and one.alert.kind in _HALTS
+            Fault(DatastreamName(key.datastream), held.alert.kind, "", 0, "", "", None, is_told=True)
+            for key, held in self._held.items()
+            if held.fires and key.datastream and held.alert.kind in _HALTS
         ]
         self._halts.look(halts, fired, findings, movements, now.seconds)
-        causes = {name: one.diagnosis.cause for name, one in findings.items() if one.diagnosis is not None}
+        causes = {name: turn.diagnosis.cause for name, turn in findings.items() if turn.diagnosis is not None}
         self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found
 
@@ -244,11 +242,12 @@ class Conditions:
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
-            for key in (AlertKey(one.name, fault.name) for one in (LATE, HALTED))
+            for key in (AlertKey(kind.name, fault.name) for kind in (LATE, HALTED))
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether the alert of a cluster replaces this one. Alerts that already fire continue."""
+        """Return whether the alert of a cluster replaces this one. An alert that already fires is not
+        replaced."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -271,26 +270,26 @@ class Conditions:
         `covered`: datastreams whose existing alert has the same cause as these states. `faults`: faults of
         clusters."""
         found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
-        for name, one in movements.datastreams.items():
-            for alert in state_alerts(name, one):
+        for name, moving in movements.datastreams.items():
+            for alert in state_alerts(name, moving):
                 held = self._held.get(alert.key)
                 is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
                 is_free = (name not in covered or is_new) and not self._is_held_back(alert)
                 if is_free or (held is not None and held.fires):
                     found[alert.key] = alert
             patience = self._patience
-            loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
-            pause = pause_alert(name, one, now.ms, patience.long_pause_seconds)
+            loss = loss_alert(name, moving, patience.loss_within_seconds, patience.loss_least_share)
+            pause = pause_alert(name, moving, now.ms, patience.long_pause_seconds)
             found |= {alert.key: alert for alert in (loss, pause) if alert is not None}
         if not movements.is_complete:
-            fires = {key: one for key, one in self._held.items() if one.fires}
-            found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found
+            fires = {key: held for key, held in self._held.items() if held.fires}
+            found = {k: held.alert for k, held in fires.items() if held.alert.kind in OF_PARTITIONS} | found
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
         """Return whether a datastream that is not halted was late before the alert, and therefore for another
         reason."""
-        late, halted = (self._held.get(AlertKey(one.name, name)) for one in (LATE, HALTED))
+        late, halted = (self._held.get(AlertKey(kind.name, name)) for kind in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
@@ -324,8 +323,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of this turn. If a draft is identical to the stored alert, the end of its
-        condition is unknown."""
+        """Record the conditions of this turn. A draft identical to the stored alert does not confirm an
+        inherited condition, because its end is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -335,9 +334,9 @@ class Conditions:
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """Drop conditions that do not hold now and either never fired or have resolved."""
         kept = {
-            key: one
-            for key, one in self._held.items()
-            if one.seen == now.seconds or one.alert.kind not in kinds or self._is_held(one, now)
+            key: held
+            for key, held in self._held.items()
+            if held.seen == now.seconds or held.alert.kind not in kinds or self._is_held(held, now)
         }
         ended = self._held.keys() - kept.keys()
         self._recovered |= {
@@ -353,8 +352,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether the incidents of a previous monitor are known, or were still unknown a minute after
-        the first call, so that alerts no longer wait for them."""
+        """Return whether alerts no longer wait for the incidents of a previous monitor: these are known, or a
+        minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -363,21 +362,21 @@ class Conditions:
         self._paged = {name: at for name, at in self._paged.items() if at > since}
         self._paged |= {
             key.datastream: now.seconds
-            for key, one in self._held.items()
-            if key.name == LATE.name and one.fires
+            for key, held in self._held.items()
+            if key.name == LATE.name and held.fires
         }
-        for key, one in self._held.items():
-            begins = one.seen == now.seconds and self._has_lasted(one, now)
+        for key, held in self._held.items():
+            begins = held.seen == now.seconds and self._has_lasted(held, now)
             if key.name == BURNING.name and not self._is_past_known(now):
                 continue
             is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
-            one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
-            one.fires = one.fires or begins
-        return [one.alert for one in self._held.values() if one.fires]
+            held.is_inhibited = is_paged and (held.is_inhibited or not held.fires)
+            held.fires = held.fires or begins
+        return [held.alert for held in self._held.values() if held.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
-        """Return whether the condition has lasted long enough. For late records, it is also enough that the
-        objective has been missed for as long as it would have to be met to resolve the alert."""
+        """Return whether the condition has lasted long enough. Late records with breaks also count after
+        `recovered_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -388,7 +387,7 @@ class Conditions:
 _PAST_SECONDS: Final = 60.0
 """Time after which a monitor no longer waits for the incidents of a previous one."""
 _SAME_CAUSE_MS: Final = 120_000
-"""Maximum delay until a partition state or halt that makes records late becomes known."""
+"""Maximum delay between late records and the report that their partitions are not copied."""
 
 
 _HALTS: Final = frozenset(
@@ -405,9 +404,9 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
-    An alert that fires continues while the standing is unknown; one that resolved fires again after as many
-    breaches as open an incident. None starts once no record is late any longer, although the window still
-    shows it."""
+    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
+    as open an incident. No alert starts once records arrive in time, even if the window still contains late
+    ones."""
     if not finding.incident.is_open:
         return False
     if late is None:

@@ -23,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """The firing alerts, offered to every receiver after each turn. `silences` is called each
-    time, because silences may change. Not thread-safe."""
+    """Passes the firing alerts to every receiver after each turn. `silences`: returns the current silences;
+    called in each turn, because they may change. Not thread-safe."""
 
     def __init__(
         self,
@@ -64,24 +64,27 @@ class AlertDispatch:
             delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def expect_past(self) -> None:
-        """Expect a call of `remember`."""
+        """Delay alerts about burning error budgets until `remember` is called."""
         self._conditions.expect_past()
 
     def remember(self, records: Iterable[IncidentRecord]) -> None:
-        """Take the recent incidents of a previous monitor, also those that are over."""
+        """Pass on the recent incidents of a previous monitor, closed ones included."""
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue with alerts of a previous monitor. They are not sent again to receivers that have them."""
+        """Continue the alerts of a previous monitor. They are not sent again to receivers that have accepted
+        them."""
         found = list(alerts)
-        receivers = {one.alert.key: one.receivers for one in found}
-        self._continue(self._conditions.resume((one.alert for one in found), self._now()), receivers)
+        receivers = {inherited.alert.key: inherited.receivers for inherited in found}
+        self._continue(
+            self._conditions.resume((inherited.alert for inherited in found), self._now()), receivers
+        )
 
     def _continue(self, alerts: Sequence[Alert], receivers: Mapping[AlertKey, Collection[str]]) -> None:
         self._firing |= {alert.key: alert for alert in alerts}
         for delivery in self._deliveries:
             notices = {alert.key: self._style.notice(alert) for alert in alerts if _is_for(delivery, alert)}
-            known = {one.key for key, one in notices.items() if delivery.name in receivers.get(key, ())}
+            known = {notice.key for key, notice in notices.items() if delivery.name in receivers.get(key, ())}
             delivery.restore(notices.values(), known)
 
     @property
@@ -91,9 +94,9 @@ class AlertDispatch:
 
     @property
     def told(self) -> Mapping[AlertKey, Sequence[str]]:
-        """Names of the receivers that have taken each firing alert."""
+        """Names of the receivers that have accepted each firing alert."""
         by_name = {delivery.name: delivery.told for delivery in self._deliveries}
-        keys = {key: self._style.notice(one).key for key, one in self._firing.items()}
+        keys = {key: self._style.notice(alert).key for key, alert in self._firing.items()}
         return {
             key: sorted(name for name, delivered in by_name.items() if notice in delivered)
             for key, notice in keys.items()
@@ -102,7 +105,7 @@ class AlertDispatch:
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         """Process the findings of a turn, one per evaluated datastream, and the states of partitions."""
         now = self._now()
-        self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
+        self._metrics.objectives.show({name: finding.verdict for name, finding in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
@@ -133,8 +136,8 @@ class AlertDispatch:
         return ClockReading(self._clock.now_ms(), self._clock.monotonic())
 
     def _publish(self, alerts: Sequence[Alert], now: ClockReading) -> None:
-        former, self._firing = self._firing, {one.key: one for one in alerts}
-        ended = [one for key, one in former.items() if not _is_same_notice(one, self._firing.get(key))]
+        former, self._firing = self._firing, {alert.key: alert for alert in alerts}
+        ended = [alert for key, alert in former.items() if not _is_same_notice(alert, self._firing.get(key))]
         for alert in alerts:
             if not _is_same_notice(alert, former.get(alert.key)):
                 _log.warning("alert firing", **_names_of(alert), reason=alert.description)
@@ -142,31 +145,31 @@ class AlertDispatch:
             _log.info("alert resolved", **_names_of(alert))
         self._silence(now.ms)
         unseen = self._silenced.keys() | self._conditions.inherited | self._conditions.inhibited
-        styled = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
-        over = [(one, self._style.notice(one, now.ms)) for one in ended]
+        styled = [(alert, self._style.notice(alert)) for alert in alerts if alert.key not in unseen]
+        over = [(alert, self._style.notice(alert, now.ms)) for alert in ended]
         for delivery in self._deliveries:
-            firing = {notice.key: notice for one, notice in styled if _is_for(delivery, one)}
-            delivery.offer(firing, [notice for one, notice in over if _is_for(delivery, one)])
+            firing = {notice.key: notice for alert, notice in styled if _is_for(delivery, alert)}
+            delivery.offer(firing, [notice for alert, notice in over if _is_for(delivery, alert)])
         self._metrics.show(alerts, len(self._silenced))
 
     def _silence(self, now_ms: int) -> None:
         silences, former = self._silences(), self._silenced
-        covered = {key: silence_of(one, silences, now_ms) for key, one in self._firing.items()}
-        self._silenced = {key: one for key, one in covered.items() if one is not None}
+        covered = {key: silence_of(alert, silences, now_ms) for key, alert in self._firing.items()}
+        self._silenced = {key: silence for key, silence in covered.items() if silence is not None}
         for key, silence in self._silenced.items():
             if former.get(key) != silence:
                 _log.info("alert silenced", **_names_of(self._firing[key]), reason=silence.reason)
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both as the same alert. A recreated datastream may have another
-    source."""
+    """Return whether receivers treat both as the same alert. If a datastream was recreated with another
+    source, its alert has other labels."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """Return whether to send the alert to this receiver. It gets the watchdog only if configured, and no
-    alerts about itself."""
+    """Return whether to send the alert to this receiver. A receiver gets the watchdog only if configured, and
+    no alerts about itself."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

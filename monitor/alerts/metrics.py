@@ -28,10 +28,10 @@ class AlertMetrics:
         self._firing = self._gauge("firing", "Firing alerts, silenced ones included", ("alertname",))
         self._silenced = self._gauge("silenced", "Firing alerts that are silenced", ())
         self._sent = self._counter("sent", "Alerts accepted by the receiver, by state: firing, resolved")
-        self._failed = self._counter("failed", "Alerts in failed attempts to send to the receiver")
+        self._failed = self._counter("failed", "Alerts not accepted by the receiver, counted at each attempt")
         self._dropped = self._counter("dropped", "Alerts dropped because the receiver's queue was full")
         self._waiting = self._gauge(
-            "waiting", "Alerts whose latest state is not sent to the receiver yet", _BY_RECEIVER
+            "waiting", "Alerts whose latest state has not been sent to the receiver yet", _BY_RECEIVER
         )
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
@@ -49,7 +49,7 @@ class AlertMetrics:
 
     def show(self, firing: Iterable[Alert], silenced: int) -> None:
         """Set the number of firing and silenced alerts."""
-        found = Tally(one.kind.name for one in firing)
+        found = Tally(alert.kind.name for alert in firing)
         for kind in CATALOGUE:
             self._firing.labels(kind.name).set(found[kind.name])
         self._silenced.set(silenced)

@@ -1,10 +1,10 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
 One alert per state, however many partitions are in it; their number and the worst one are annotations. A
-cluster that does not respond has its own alert (`clusters.py`). Partitions that a quota throttles cause no
-alert. WARN causes none either, because the objective covers late records. Catching up, and a pause by an
-operator, cause a warning if they take long. The imminent deletion of uncopied records is a separate alert in
-any state, even for partitions that an operator paused.
+cluster that does not respond has its own alert (`clusters.py`). There is no alert for partitions that a quota
+throttles, or in the state WARN, because the latency objective covers their records. Catching up, and a pause
+by an operator, cause a warning if they take long. The imminent deletion of uncopied records is a separate
+alert in any state, even for partitions that an operator paused.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> I
 def pause_alert(
     name: DatastreamName, datastream_states: DatastreamStates, now_ms: int, after_seconds: float
 ) -> Alert | None:
-    """Return the alert about partitions that an operator paused longer ago than that; None if none was."""
+    """Return the alert about partitions that an operator paused more than `after_seconds` ago; None if there
+    are none."""
     for count in datastream_states.movement.states:
         is_pause = count.state is MovementState.PAUSED_BY_USER and count.since_ms is not None
         if is_pause and now_ms - (count.since_ms or now_ms) >= after_seconds * 1_000:
@@ -92,9 +93,10 @@ def _alert(kind: AlertKind, name: DatastreamName, cluster: str, count: StateCoun
 def loss_alert(
     name: DatastreamName, datastream_states: DatastreamStates, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
-    """Return the alert about uncopied records that the source will delete within that time.
+    """Return the alert about uncopied records that the source will delete within `within_seconds`.
 
-    None if no loss is that near, or if the backlog is known to be below that share of the source log."""
+    Return None if no record will be deleted that soon, or if the backlog is known to be below `least_share`
+    of the source log."""
     loss = datastream_states.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None
@@ -121,7 +123,7 @@ def partitions_text(movement: Movement) -> str:
     """Return the problems of partitions for the description of another alert; empty if there are none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
-        f"{counted(one.partitions, 'partition')} {_SAYS[one.state]} ({one.worst})" for one in counts
+        f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts
     )
 
 

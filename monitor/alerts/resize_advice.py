@@ -46,18 +46,18 @@ class Resize:
         since = "now" if self.since_ms is None else f"from {_moment(self.since_ms)}"
         until = "" if self.until_ms is None else f" until {_moment(self.until_ms)}"
         there = f"there {'is' if self.staying == 1 else 'are'} {self.staying}"
-        return f"needs {counted(self.instances, 'instance')} {since}{until}; {there}"
+        return f"the service needs {counted(self.instances, 'instance')} {since}{until}; {there}"
 
     @property
     def reason(self) -> str:
         """Cause of the need."""
         then, all_tasks = counted(self.driver_tasks, "task"), counted(self.tasks, "task")
-        return f"{all_tasks} needed, mainly by {self.driver}: {then} then, {self.driver_has} now"
+        return f"needs {all_tasks}, mainly for group {self.driver}: {then} then, {self.driver_has} now"
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the number of instances that are missing now or within the lead time; None if enough instances
-    are live, or if unknown."""
+    """Return the number of instances that the service needs now or within the lead time; None if enough
+    instances are live, or if the need is unknown."""
     each = advice.tasks_per_instance
     if each is None:
         return None
@@ -66,7 +66,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return max(1, -(-tasks // each))
 
     known = [group for group in advice.groups if group.now is not None]
-    present = sum(one.now or 0 for one in known)
+    present = sum(group.now or 0 for group in known)
     is_short = needed(present) > advice.instances
     short: list[HourNeed] = []
     for hour in hours_together(known, now_ms):
@@ -79,8 +79,8 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return None
     if is_short and not is_near:
         short = []
-    tasks = max([present if is_short else 0, *(one.most_tasks for one in short)])
-    peak = max(short, key=lambda one: one.most_tasks, default=None)
+    tasks = max([present if is_short else 0, *(hour.most_tasks for hour in short)])
+    peak = max(short, key=lambda hour: hour.most_tasks, default=None)
     begins_now = is_short or short[0].hour_ms <= now_ms
     driver, then = _driver(known, peak)
     return Resize(
@@ -143,7 +143,7 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the service still has fewer instances than hours to come require."""
+    """Return whether the service still has fewer instances than the advice requires for hours to come."""
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

@@ -76,8 +76,8 @@ class AlertmanagerSettings(HttpReceiverSettings):
     password_variable: str = ""
     """Environment variable with the password of the user, instead of a file."""
     refresh_seconds: Seconds = 60.0
-    """Interval at which a firing alert is sent again. Alertmanager resolves it after four intervals without a
-    refresh, so no alert stays if the monitor dies."""
+    """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
+    without a refresh, so alerts of a dead monitor end."""
     watchdog: bool = False
     """Also send `HeadraceWatchdog` for a dead man's switch. This alert fires as long as a monitor runs."""
 
@@ -169,50 +169,50 @@ class AlertSettings(Settings):
     """Conditions, content and receivers of alerts."""
 
     halted_after_seconds: float = Field(default=30.0, ge=0)
-    """The alert fires when part of a datastream has not been copied, or records have been late without a
-    break, for this time."""
+    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time, and
+    HeadraceLatencyObjectiveBreached when records have been late without a break for this time."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
-    """Time without a verdict for a datastream before the alert fires."""
+    """HeadraceDatastreamUnjudged fires when a datastream has had no verdict for this time."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
     """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
     time."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """An alert fires when partitions have been stalled, paused on an error or waiting for a cluster for this
-    time."""
+    """Alerts about partitions fire when these have been stalled, paused on an error or waiting for a cluster
+    for this time."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
-    """The alert fires when an open transaction has blocked a partition for this time. Brokers abort
-    transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
+    """HeadraceTransactionOpen fires when an open transaction has blocked a partition for this time. Brokers
+    abort transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
-    """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
-    fires."""
+    """HeadraceCatchingUp fires when partitions have been catching up for this time after a pause, an outage
+    or the creation of the datastream."""
     paused_after_seconds: float = Field(default=86_400.0, ge=0)
-    """Time since a pause by an operator after which HeadraceLongPause fires."""
+    """HeadraceLongPause fires this time after an operator has paused partitions."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """Time for which a loss of uncopied records must be predicted before the alert fires."""
+    """HeadraceDataLossAhead fires when the loss of uncopied records has been predicted for this time."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """Maximum time until the predicted loss for which the alert fires."""
+    """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
-    """Minimum backlog for which the alert fires, as a share of the source's log."""
+    """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """Time for which a receiver must accept no alerts before the other receivers are alerted."""
+    """HeadraceReceiverAway is sent to the other receivers when one has accepted no alerts for this time."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """Time for which the load or its forecast must require more instances than are live before the alert
-    fires. Leaving instances do not count as live."""
+    """HeadraceResizeRecommended fires when the load or its forecast has required more instances than are live
+    for this time. Leaving instances do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
-    """Lead time of that alert before the first hour that requires more instances."""
+    """Time before the first hour that requires more instances, at which HeadraceResizeRecommended fires."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
-    """Time for which an objective must be met before the alert of its breach resolves; the incident stays
-    open for `monitor.close_seconds`."""
+    """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
+    stays open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
-    """Time for which a condition must be absent before its alert resolves. An intermittent condition is
+    """An alert resolves when its condition has been absent for this time. An intermittent condition is
     therefore a single alert."""
     gather_seconds: float = Field(default=10.0, ge=0)
-    """Time for which a new alert waits for other alerts of the same message."""
+    """A new alert waits for this time, so that later alerts can join its message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
     """Labels by which alerts are grouped into one webhook message or one mail; Alertmanager applies its own
     grouping."""
     queue_alerts: int = Field(default=10_000, ge=1)
-    """Capacity of the alert queue of each receiver."""
+    """Maximum number of alerts in the queue of each receiver."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
@@ -260,8 +260,8 @@ class AlertSettings(Settings):
     def silenced(self) -> list[Silence]:
         """Return the configured silences, expired ones included."""
         return [
-            Silence(name, int(one.until.timestamp() * 1000), one.reason)
-            for name, one in self.silences.items()
+            Silence(name, int(silence.until.timestamp() * 1000), silence.reason)
+            for name, silence in self.silences.items()
         ]
 
 

@@ -53,8 +53,8 @@ class InheritedAlert(NamedTuple):
 
 
 class InheritedAlerts:
-    """Firing alerts with their initial descriptions: a description that changes each turn must not cause a
-    write each turn."""
+    """Firing alerts with their first descriptions, so that a description that changes in every turn does not
+    cause a write in every turn."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
@@ -63,23 +63,25 @@ class InheritedAlerts:
         self, firing: Iterable[Alert], receivers: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
         """Return the records to store, by id. `receivers`: names of the receivers that have each alert."""
-        self._first = {one.key: self._first.get(one.key, one) for one in firing if one.kind.name in _KINDS}
+        self._first = {
+            alert.key: self._first.get(alert.key, alert) for alert in firing if alert.kind.name in _KINDS
+        }
         found: dict[str, list[dict[str, Any]]] = {}
-        for one in self._first.values():
-            found.setdefault(NOTES + one.datastream, []).append(
+        for alert in self._first.values():
+            found.setdefault(NOTES + alert.datastream, []).append(
                 {
-                    "name": one.kind.name,
-                    "datastream": one.datastream,
-                    "cluster": one.cluster,
-                    "receiver": one.receiver,
-                    "since_ms": one.since_ms,
-                    "summary": one.summary,
-                    "told": list(receivers.get(one.key, ())),
+                    "name": alert.kind.name,
+                    "datastream": alert.datastream,
+                    "cluster": alert.cluster,
+                    "receiver": alert.receiver,
+                    "since_ms": alert.since_ms,
+                    "summary": alert.summary,
+                    "told": list(receivers.get(alert.key, ())),
                 }
             )
         return {
             key: json.dumps(
-                {"id": key, "alerts": sorted(each, key=lambda one: (one["name"], one["receiver"]))}
+                {"id": key, "alerts": sorted(each, key=lambda alert: (alert["name"], alert["receiver"]))}
             ).encode()
             for key, each in found.items()
         }
@@ -88,11 +90,11 @@ class InheritedAlerts:
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:
     """Return the problems of datastreams other than missed objectives. Catching up is not a problem."""
     found: dict[DatastreamName, list[DatastreamProblem]] = {}
-    for one in firing:
-        if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
-            text = f"{one.summary}; {one.description}"
-            matter = DatastreamProblem(one.kind.name, one.cluster, text, _CAUSES.get(one.kind))
-            for name in (one.datastream,) if one.datastream else one.datastreams:
+    for alert in firing:
+        if alert.kind is HALTED or (alert.kind in OF_PARTITIONS and alert.kind is not CATCHING_UP):
+            text = f"{alert.summary}; {alert.description}"
+            matter = DatastreamProblem(alert.kind.name, alert.cluster, text, _CAUSES.get(alert.kind))
+            for name in (alert.datastream,) if alert.datastream else alert.datastreams:
                 found.setdefault(DatastreamName(name), []).append(matter)
     return found
 
@@ -106,11 +108,11 @@ def read_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
         except UNREADABLE as error:
             _leave_out(value[:100], error)
             continue
-        for one in stored:
+        for record in stored:
             try:
-                found.append(InheritedAlert(_alert_of(one), frozenset(map(str, one.get("told", ())))))
+                found.append(InheritedAlert(_alert_of(record), frozenset(map(str, record.get("told", ())))))
             except UNREADABLE as error:
-                _leave_out(one, error)
+                _leave_out(record, error)
     return found
 
 
@@ -119,13 +121,13 @@ def _leave_out(record: object, error: Exception) -> None:
     _log.warning("stored alert skipped", record=legible(repr(record)), reason=reason)
 
 
-def _alert_of(one: dict[str, Any]) -> Alert:
+def _alert_of(record: dict[str, Any]) -> Alert:
     return Alert(
-        kind=_KINDS[one["name"]],
-        summary=str(one["summary"]),
+        kind=_KINDS[record["name"]],
+        summary=str(record["summary"]),
         description=_SAID,
-        since_ms=moment_of(one["since_ms"]),
-        datastream=str(one["datastream"]),
-        cluster=str(one["cluster"]),
-        receiver=str(one["receiver"]),
+        since_ms=moment_of(record["since_ms"]),
+        datastream=str(record["datastream"]),
+        cluster=str(record["cluster"]),
+        receiver=str(record["receiver"]),
     )

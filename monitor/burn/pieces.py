@@ -1,7 +1,7 @@
 """Division of time windows into pieces that are queried once: minutes, ten minutes, hours and days. Pure.
 
-The sum of a window is the sum of its pieces. Windows have pieces in common, so a window of a month needs only
-a few dozen sums instead of all measurements.
+The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a month needs
+only a few dozen sums instead of all measurements.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
 """Windows start at a whole step, and therefore up to this fraction of their length (1/24) early."""
 _SEEN_AFTER_MS: Final = 20_000
-"""Time by which windows that are too short for whole minutes start later. As a result, an alert resolves
-within the length of its window after the cause has ended. The last bad report arrives up to 5 s after the end
-of the cause, and the result of the next query up to 15 s after the window has passed this report."""
+"""Delay with which windows start that are too short for whole minutes. As a result, an alert resolves within
+the length of its window after the cause has ended. The last bad report arrives up to 5 s after the end of the
+cause, and the result of the next query up to 15 s after the window has passed this report."""
 _MOST_OF_IT: Final = 4
 """Maximum of that delay, as a fraction of the window (1/4)."""
 
@@ -62,7 +62,7 @@ def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
     """Return, by length of a piece, the time for which the piece may be needed again (both in milliseconds).
 
     Pieces of ten minutes may later be split, because a window of an hour starts with single minutes. Hours
-    are not included, because there would be many and each is needed again only once a day.
+    are not cached, because there would be many and each is needed again only once a day.
     """
     lengths = [seconds * 1_000 for seconds in windows]
     return {

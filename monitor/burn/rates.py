@@ -131,12 +131,12 @@ class Budget:
     @property
     def sentence(self) -> str:
         """Remaining budget and burn rates as text."""
-        one = self.objective
-        within = exact_duration_text(one.milliseconds)
-        of_what = f"{one.target_percent:g} % within {within} over {one.period_days} d"
+        objective = self.objective
+        within = exact_duration_text(objective.milliseconds)
+        of_what = f"{objective.target_percent:g} % within {within} over {objective.period_days} d"
         unknown = "budget unknown so far" if self.days else "the budget requires Pinot"
         left = unknown if self.left is None else f"{self.left:.0%} of the budget left"
-        kept = f" ({self.days} d retained)" if 0 < self.days < one.period_days else ""
+        kept = f" ({self.days} d retained)" if 0 < self.days < objective.period_days else ""
         rates: dict[int, str] = {}
         for burn in self.burns:
             sides = (burn.rule.long_seconds, burn.long_rate), (burn.rule.short_seconds, burn.short_rate)

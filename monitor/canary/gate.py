@@ -44,7 +44,8 @@ class GateResult:
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge a run whose writes have ended. Records that still wait have had the time of `max_delay_ms`."""
+    """Judge a run whose writes have ended. Records that have not arrived have had at least `max_delay_ms` to
+    do so."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

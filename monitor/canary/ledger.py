@@ -21,11 +21,11 @@ WINDOW_SECONDS: Final = 60.0
 DUE_SECONDS: Final = 10.0
 """Age by which a record must have arrived to count as available."""
 OVERTAKEN_SECONDS: Final = 60.0
-"""Time for which a record may be missing after a later one has arrived."""
+"""Time for which a record may be missing after a later record has arrived."""
 EXPIRY_SECONDS: Final = 86_400.0
 """Retention of the canary topic: a record that has waited for longer no longer exists at the source."""
 _MOST_REMEMBERED: Final = 100_000
-"""Maximum number of indices remembered to tell late arrivals from repeated ones."""
+"""Maximum number of indices remembered to distinguish late arrivals from repeated ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class CanaryLedger:
             self._overtake(now)
 
     def _sent_at(self, index: int, waiting: _Waiting | None) -> float | None:
-        """Return the start of its write; None if the record has arrived before."""
+        """Return the time at which its write started; None if the record has arrived before."""
         if waiting is not None:
             return waiting.sent_at
         found = self._writing.pop(index, None)
@@ -165,7 +165,7 @@ class CanaryLedger:
             record.overtaken_at = now if record.overtaken_at is None else record.overtaken_at
 
     def advance(self, now: float) -> None:
-        """Decide about records that have waited for long enough. Call it before `figures`."""
+        """Decide which of the records that have waited for long enough are lost. Call it before `figures`."""
         for index, record in list(self._overdue(now)):
             if record.is_judged and not record.is_counted:
                 record.is_counted = True
@@ -194,13 +194,13 @@ class CanaryLedger:
     def _forget(self, floor: int) -> None:
         self._floor = floor
         for indices in (self._lost, self._uncertain):
-            for index in [one for one in indices if one < floor]:
+            for index in [index for index in indices if index < floor]:
                 del indices[index]
 
     def figures(self, now: float) -> CanaryFigures:
         """Return the figures at this time."""
         self.advance(now)
-        judged = [one for one in self._waiting.values() if one.is_judged]
+        judged = [record for record in self._waiting.values() if record.is_judged]
         oldest = now - judged[0].sent_at if judged else None
         delays, waits = self._delays.values(now), [] if oldest is None else [oldest]
         known = [] if self._slowest is None else [self._slowest]

@@ -18,7 +18,7 @@ _COUNTERS: Final = (
     ("records_consumed", "consumed", "canary records read at the destination"),
     ("records_lost", "lost", "acknowledged canary records that did not arrive"),
     ("records_duplicated", "duplicated", "canary records that arrived again"),
-    ("records_out_of_order", "out_of_order", "canary records that arrived after a later one"),
+    ("records_out_of_order", "out_of_order", "canary records that arrived after a later record"),
     ("produce_errors", "failed", "writes of canary records that were not acknowledged"),
 )
 _GAUGES: Final = (

@@ -1,4 +1,4 @@
-"""Canaries of the datastreams that want one, started and stopped as definitions change."""
+"""Canaries of the datastreams that have the option `canary`, started and stopped as definitions change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Probe(Protocol):
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read now; empty without one."""
+        """Reason why records cannot be written or read now; empty if they can."""
         ...
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class CanaryWatch:
         self.states: Mapping[DatastreamName, CanaryState] = {}
 
     def start(self) -> None:
-        """Start nothing: probes start with the first turn."""
+        """Do nothing: probes start in the first turn."""
 
     def stop(self, _deadline_seconds: float) -> None:
         """Stop all probes. Idempotent."""
@@ -99,7 +99,7 @@ class CanaryWatch:
         self.look()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
-        """Do the same: canaries do not depend on measurements."""
+        """Process a turn without verdicts in the same way, because canaries do not depend on measurements."""
         self.look()
 
     def look(self) -> None:
@@ -128,7 +128,7 @@ class CanaryWatch:
             for name, (path, probe) in self._probes.items()
         }
         self.states = failed | running
-        self._show({name: one.figures for name, one in self.states.items()})
+        self._show({name: state.figures for name, state in self.states.items()})
 
     def _end(self, name: DatastreamName) -> None:
         self._probes.pop(name)[1].stop()

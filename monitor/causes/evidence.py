@@ -31,7 +31,7 @@ class BacklogOrigin(StrEnum):
 
     CREATION = "creation"
     PAUSE = "pause"
-    """An operator paused it and has resumed it."""
+    """An operator paused the lane and has resumed it."""
     OUTAGE = "outage"
     """The lane had paused because a cluster or its worker process did not respond."""
     RESTART = "restart"
@@ -102,8 +102,8 @@ class LaneEvidence:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Evidence about one datastream. `silent`: instances that did not respond. `others`: lanes of datastreams
-    that share tasks with it (`system.taskPrefix`). `late`: times at which records were late; empty if
-    unknown."""
+    that share tasks with the late datastream (`system.taskPrefix`). `late`: times at which records were late;
+    empty if unknown."""
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()

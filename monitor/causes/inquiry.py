@@ -76,7 +76,7 @@ class Inquiry:
     def begin(self, late: Collection[DatastreamName]) -> None:
         """Begin a turn and drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
-        self._known = {name: one for name, one in self._known.items() if name in late}
+        self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
 
     def look(

@@ -238,7 +238,7 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
-    A creation or an operator's pause counts even if a cluster does not respond."""
+    A creation or a pause by an operator counts as the origin even if a cluster does not respond."""
     if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
@@ -262,17 +262,17 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes take turns in a shared quota, so the quota of a throttled
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so the quota of a throttled
     lane counts for all lanes that share it."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
-        one.hold
-        for one in lanes
-        if one.hold is not None
+        other.hold
+        for other in lanes
+        if other.hold is not None
         and (
-            (one.hold.owner is QuotaOwner.TASK and one.task == lane.task)
-            or (one.hold.owner in _OUR_OWN and one.worker == lane.worker)
+            (other.hold.owner is QuotaOwner.TASK and other.task == lane.task)
+            or (other.hold.owner in _OUR_OWN and other.worker == lane.worker)
         )
     ]
     return max(shared, key=lambda cause: cause.share, default=None)
@@ -286,8 +286,10 @@ def _waits_in_front(lane: LaneEvidence) -> bool:
 
 def _quota(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvidence]) -> Cause | None:
     if hold is None or hold.owner is QuotaOwner.TASK:
-        held = {one.task for one in lanes if one.hold is not None and one.hold.owner is QuotaOwner.TASK}
-        tasks = {one.task for one in lanes}
+        held = {
+            other.task for other in lanes if other.hold is not None and other.hold.owner is QuotaOwner.TASK
+        }
+        tasks = {other.task for other in lanes}
         are_all = hold is not None and len(tasks) > 1 and held == tasks
         is_hot = are_all and hottest(lanes_of_task(lane.task, lanes)) is not None
         return Cause.OUR_QUOTA if are_all and not is_hot else None
@@ -377,8 +379,8 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     """Return whether the latency of arrived records can explain late records. If waiting records are late,
-    records that have arrived must also have been late. If none wait, the latency must be a significant
-    fraction of the objective."""
+    the latency must be so high that arrived records were late too. If no late records wait, a significant
+    fraction of the objective is enough."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

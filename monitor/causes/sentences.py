@@ -79,7 +79,7 @@ class CauseFigures:
         sides += [("destination", lane.destination_window) for lane in self.lanes]
         known = Counter((side, window.broker) for side, window in sides if window is not None)
         found = [(side, window) for side, window in sides if window is not None]
-        return max(found, key=lambda one: (known[one[0], one[1].broker], one[1][2], one), default=None)
+        return max(found, key=lambda pair: (known[pair[0], pair[1].broker], pair[1][2], pair), default=None)
 
     @property
     def timestamp_offset(self) -> float:

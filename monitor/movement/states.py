@@ -9,7 +9,7 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """State of copying a partition. The first six and the last depend only on movement."""
+    """State of copying a partition. The first six states and the last one depend only on movement."""
 
     __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
@@ -32,7 +32,7 @@ class MovementState(StrEnum):
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
-    """The source has lost records, copied or not."""
+    """The source has lost records, whether or not they were copied."""
     RECREATED = "RECREATED"
     """The source topic was deleted and created again."""
     WAITING_FOR_TRANSACTION = "WAITING_FOR_TRANSACTION"
@@ -86,9 +86,10 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if the source will delete records before they are copied at the present rate: retention ends
-        before the lane has caught up, and the lane does not keep ahead. If the end of the catch-up is
-        unknown, the lane is assumed to miss any deadline. A lane that is OK never loses data."""
+        """True if, at the present rate, the source will delete records before they are copied: their
+        retention ends before the lane has caught up, and the lane does not read faster than the log start
+        advances. If the end of the catch-up is unknown, the lane is assumed to miss any deadline. A lane that
+        is OK never loses data."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

@@ -31,7 +31,7 @@ class StateCount:
 
     @property
     def is_idle(self) -> bool:
-        """True if all are idle."""
+        """True if all partitions in this state are idle."""
         return self.idle >= self.partitions
 
 
@@ -54,7 +54,7 @@ class LossAhead:
 
     @property
     def is_near(self) -> bool:
-        """True if an operator has to act now."""
+        """True if an operator must act now."""
         return self.seconds <= NEAR_SECONDS
 
 
@@ -102,17 +102,17 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
     """Summarize individual partitions, without those whose state is None or OK."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
-    for one in found:
-        state = one.judgement.state
+    for partition in found:
+        state = partition.judgement.state
         if state is None or state is MovementState.OK:
             continue
         count = states.get(state)
         if count is None:
-            states[state] = _StateCounter(one)
+            states[state] = _StateCounter(partition)
         else:
-            count.note(one)
-        if one.judgement.loses_data:
-            losing.append(one)
+            count.note(partition)
+        if partition.judgement.loses_data:
+            losing.append(partition)
     return Movement(tuple([states[key].count_of(key) for key in sorted(states)]), _loss_of(losing))
 
 
@@ -157,8 +157,8 @@ def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
     for partition, judgement, *_ in losing:
         seconds, share = judgement.seconds_to_loss, _most(share, judgement.backlog_share)
         if seconds is not None and (first is None or seconds <= first[0]):
-            one = seconds, str(partition), judgement.eta_seconds
-            first = one if first is None or one[:2] < first[:2] else first
+            loss = seconds, str(partition), judgement.eta_seconds
+            first = loss if first is None or loss[:2] < first[:2] else first
     return None if first is None else LossAhead(len(losing), first[1], first[0], first[2], share)
 
 
@@ -192,5 +192,5 @@ def _sooner(loss_ahead: LossAhead, other: LossAhead) -> LossAhead:
     return LossAhead(partitions, worst.worst, worst.seconds, worst.eta_seconds, share)
 
 
-def _most(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+def _most(first: float | None, second: float | None) -> float | None:
+    return max((value for value in (first, second) if value is not None), default=None)

@@ -20,7 +20,7 @@ ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
 """Maximum number of queries for past measurements per turn, so that no turn takes long. Maximum number of
-queries in one turn; all measurements are known after some turns."""
+queries in one turn; after some turns, all measurements have been read."""
 
 
 _EVERY_SECONDS: Final = 30.0

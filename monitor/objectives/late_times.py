@@ -1,8 +1,8 @@
 """Times at which records of a datastream were late, from the reports of lanes. Pure.
 
-A window that ends now shows that records were late in it, and stays bad as long as they are in it. A record
-is late from the moment at which it is older than the objective until it arrives. The times are known only to
-the interval of a report.
+The verdict of a window stays bad as long as the window contains late records, although records may arrive in
+time again. A record is late from the moment at which it is older than the objective until it arrives. The
+times are only as exact as the interval between reports.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from monitor.latency import ObjectiveSubject, Source, selects
 
 _NEWER_REPORTS: Final = 1.5
-"""Report intervals after which a lane has reported again."""
+"""Number of report intervals after which every lane has reported again."""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]

@@ -111,7 +111,7 @@ class CountPlan:
                         stale[number] = max(stale[number], waited)
         length = (period.until_ms - period.since_ms) / 1_000
         return TallyColumns(
-            array("q", records), array("d", late), array("d", [min(one, length) for one in stale])
+            array("q", records), array("d", late), array("d", [min(age, length) for age in stale])
         )
 
     def _counted_for(self, places: Sequence[Place]) -> list[tuple[int, ...]]:

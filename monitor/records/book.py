@@ -41,7 +41,7 @@ _COPIED: Final = frozenset(
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
 _REMEMBERED_MS: Final = 3_600_000
-"""Time for which the end of an incident is remembered, so that the next one does not count it."""
+"""Time for which the bad time of a closed incident is remembered, so that the next one does not count it."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
@@ -61,14 +61,14 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Time of missed objective in the latest incident; after its end, the start of the next such time."""
+        """Bad time of the latest incident; after its end, only time that the next one may count."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
-        """Continue with the open incidents of a previous monitor, the latest of each datastream.
+        """Continue the latest open incident of each datastream, as stored by a previous monitor.
 
-        Findings about it since the start are appended; their own record is dropped."""
-        known = sorted(records, key=lambda one: one.opened_ms)
-        stored = {DatastreamName(one.datastream): one for one in known if one.is_open}
+        If this monitor has opened one since its start, it is merged into the former."""
+        known = sorted(records, key=lambda record: record.opened_ms)
+        stored = {DatastreamName(record.datastream): record for record in known if record.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
         for record in known:
             self._continue(DatastreamName(record.datastream), record)
@@ -98,7 +98,7 @@ class IncidentBook:
         """Update the incidents after a turn and return the changed records."""
         self._outages.note(movements, now_ms)
         since_ms = now_ms - _REMEMBERED_MS
-        self._bad = {k: one for k, one in self._bad.items() if k in self._open or one.since_ms > since_ms}
+        self._bad = {k: bad for k, bad in self._bad.items() if k in self._open or bad.since_ms > since_ms}
         changed = []
         for name in dict.fromkeys([*self._open, *findings, *matters]):
             found = _DatastreamProblems.of(name, matters, movements, self._outages.of(name))
@@ -128,8 +128,8 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Count the bad time of a turn. An incident starts with the bad time before its detection that does
-        not belong to the one before it."""
+        """Add the bad time of a turn. A new incident also gets the bad time before its detection, unless the
+        previous incident has counted it."""
         if record is None:
             return None
         name = DatastreamName(record.datastream)
@@ -159,9 +159,9 @@ class IncidentBook:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
-    all are OK. `stands_still`: whether they do in partitions that are not copied at all. `outage`: recent
-    outage of a cluster."""
+    """Problems of one datastream. `waits`: whether records wait in partitions whose state is not OK; None if
+    all are OK. `stands_still`: whether records wait in partitions that are not copied at all. `outage`:
+    recent outage of a cluster."""
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
@@ -190,7 +190,7 @@ class _DatastreamProblems(NamedTuple):
             return cls(matters.get(name, ()), True, outage)
         states = moving.movement.states
         waits = any(not state.is_idle for state in states) if states else None
-        stands_still = any(not one.is_idle and one.state not in _COPIED for one in states)
+        stands_still = any(not count.is_idle and count.state not in _COPIED for count in states)
         return cls(matters.get(name, ()), waits, outage, stands_still)
 
 
@@ -355,8 +355,8 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the bad time that a turn shows: by the reports of late records if they can be read, because a
-    verdict lasts as long as its window."""
+    """Return the bad time of a turn. Reports of late records are preferred to verdicts, because a verdict
+    stays bad for as long as its window contains late records."""
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]
@@ -391,8 +391,8 @@ def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord
     return record.noted(now_ms, Phase.RECOVERED, text)
 
 
-def _worse(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+def _worse(first: float | None, second: float | None) -> float | None:
+    return max((value for value in (first, second) if value is not None), default=None)
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:

@@ -13,7 +13,7 @@ from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Maximum time between two turns that counts as observed."""
+"""Maximum time between two turns for which the time between them counts as observed."""
 _FLUSH_MS: Final = 60_000
 
 

@@ -36,8 +36,8 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Incidents whose records must still be counted. `days`: retention of measurements. `add` may be called
-    while another thread counts."""
+    """Incidents whose records must still be counted. `days`: retention of measurements in Pinot. `add` may be
+    called while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past
@@ -72,7 +72,7 @@ class DeliveryCounts:
         None if no incident is due, or if measurements cannot be read now. Blocks while it queries Pinot."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            settled = [one for one in self._waiting.values() if _is_settled(one[0], now_ms)]
+            settled = [entry for entry in self._waiting.values() if _is_settled(entry[0], now_ms)]
         if not settled:
             return None
         record, subject = settled[0]

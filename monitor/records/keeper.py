@@ -38,8 +38,8 @@ class RecordStore(Protocol):
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes; None deletes a note. Raises Fenced if another monitor has loaded them
-        since, Unreachable, Refused."""
+        """Write records and notes; None deletes a note. Raises Unreachable, Refused; Fenced if another
+        monitor has loaded the records since this one did."""
         ...
 
     def reclaim(self) -> None:
@@ -51,7 +51,7 @@ class IncidentKeeper:
     """Keeps the incident book in a store.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
-    turns. After each turn it calls `notes`, which returns all other state for the next monitor, and
+    turns. After each turn, the keeper calls `notes`, which returns all other state for the next monitor, and
     `matters`, which returns problems other than missed objectives. `counts`: counts of records that arrived
     during an incident; None disables them."""
 
@@ -102,8 +102,8 @@ class IncidentKeeper:
             self._is_ousted = True
 
     def reclaim(self) -> None:
-        """Write again after the store was fenced, because this monitor still holds the lease: the broker has
-        ended a transaction that an outage had interrupted."""
+        """Resume writing after the store was fenced while this monitor kept the lease: the broker has then
+        only ended a transaction that an outage interrupted."""
         with self._changed:
             self._store.reclaim()
             self._is_ousted = self._is_shut_out = False
@@ -111,14 +111,14 @@ class IncidentKeeper:
 
     @property
     def is_shut_out(self) -> bool:
-        """True if another monitor has taken over the store, so that the state here may differ from the stored
-        one."""
+        """True if another monitor has taken over the store, so that the state of this monitor may be
+        outdated."""
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         """Record the findings of a turn."""
         now_ms, matters = self._clock.now_ms(), self._matters()
-        changed = {one.id: one for one in self._book.judged(findings, now_ms, matters, movements)}
+        changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:
             found, self._found = self._found, None
         replaced: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class IncidentKeeper:
             restored = self._book.restore(found.records)
             replaced = restored.replaced
             changed |= {record.id: record for record in restored.records}
-            over = [one for one in found.records if not one.is_open]
+            over = [record for record in found.records if not record.is_open]
             self._restored(StoredMonitorState([*restored.records, *over], found.notes))
         self._count([*(found.records if found is not None else ()), *changed.values()], findings)
         with self._changed:
@@ -136,7 +136,7 @@ class IncidentKeeper:
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         """Record a turn without verdicts. The state of objectives is kept, and other problems are updated."""
         changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
-        self._wait({one.id: one for one in changed})
+        self._wait({record.id: record for record in changed})
 
     def _count(
         self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, TurnResult]
@@ -147,20 +147,20 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records. Beyond the capacity the oldest are dropped, and written with their next
-        change."""
+        """Queue changed records to be written. If the queue is full, the oldest are removed from it; they are
+        written when they change again."""
         notes = dict(self._notes())
         with self._changed:
             self._waiting |= changed
-            for one in [*replaced, *list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]]:
-                self._waiting.pop(one, None)
+            for key in [*replaced, *list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]]:
+                self._waiting.pop(key, None)
             self._noted = notes
             self._changed.notify()
 
     def _new_notes(self) -> dict[str, bytes | None]:
         """Return the notes that the store does not have yet, up to a maximum number."""
         new: dict[str, bytes | None] = {
-            key: one for key, one in self._noted.items() if self._stored_notes.get(key) != one
+            key: note for key, note in self._noted.items() if self._stored_notes.get(key) != note
         }
         new |= dict.fromkeys(self._stored_notes.keys() - self._noted.keys())
         return dict(islice(new.items(), _MOST_WAITING))
@@ -215,12 +215,12 @@ class IncidentKeeper:
             records, notes = dict(self._waiting), self._new_notes()
         self._store.write(list(records.values()), notes)
         with self._changed:
-            self._stored_notes |= {key: one for key, one in notes.items() if one is not None}
-            for key in [key for key, one in notes.items() if one is None]:
+            self._stored_notes |= {key: note for key, note in notes.items() if note is not None}
+            for key in [key for key, note in notes.items() if note is None]:
                 self._stored_notes.pop(key, None)
-            for one, record in records.items():
-                if self._waiting.get(one) is record:
-                    del self._waiting[one]
+            for key, record in records.items():
+                if self._waiting.get(key) is record:
+                    del self._waiting[key]
 
     def _count_one(self) -> None:
         record = None if self._counts is None else self._counts.counted()

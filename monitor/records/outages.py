@@ -15,7 +15,7 @@ from monitor.movement.summary import FleetMovement
 from monitor.objectives.late_times import TimeInterval
 
 EXPLAINS_MS: Final = 60_000
-"""Time after an outage in which lateness follows from it."""
+"""Time after an outage for which late records are attributed to the outage."""
 _MOST_EARLIER: Final = 20
 _CAUSES: Final = {
     MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
@@ -25,7 +25,7 @@ _CAUSES: Final = {
 
 class Outage(NamedTuple):
     """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
-    turn in which they did. `earlier`: outages shortly before."""
+    turn in which they waited. `earlier`: outages shortly before."""
 
     cause: Cause
     since_ms: int
@@ -46,7 +46,9 @@ class RecentOutages:
 
     def note(self, movements: FleetMovement, now_ms: int) -> None:
         """Record the states of partitions after a turn. Idle datastreams have no outage."""
-        self._of = {name: one for name, one in self._of.items() if now_ms - one.seen_ms <= EXPLAINS_MS}
+        self._of = {
+            name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
+        }
         for name, moving in movements.datastreams.items():
             for count in moving.movement.states:
                 cause = _CAUSES.get(count.state)
@@ -60,10 +62,10 @@ class RecentOutages:
 
 
 def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
-    """Return the outage seen now. One that began after the last one was seen is another one."""
+    """Return the current outage. It is a new outage if it began after the known one was last seen."""
     if known is None:
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:
         return known._replace(since_ms=min(known.since_ms, since_ms), seen_ms=now_ms)
-    recent = tuple(one for one in known.intervals if now_ms - one[1] <= EXPLAINS_MS)
+    recent = tuple(interval for interval in known.intervals if now_ms - interval[1] <= EXPLAINS_MS)
     return Outage(cause, since_ms, now_ms, recent[-_MOST_EARLIER:])

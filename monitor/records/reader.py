@@ -46,5 +46,5 @@ class RecordReader:
         except HeadraceError as error:
             self._error = error
         else:
-            self._found = sorted(found, key=lambda one: (one.opened_ms, one.id), reverse=True)
+            self._found = sorted(found, key=lambda incident: (incident.opened_ms, incident.id), reverse=True)
         self._read_at = self._clock.monotonic()

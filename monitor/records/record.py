@@ -174,17 +174,17 @@ class IncidentRecord:
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
         """Return the latest entry of these phases."""
-        return next((one for one in reversed(self.timeline) if one.phase in phases), None)
+        return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps the
+        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps its
         first entry and the latest ones."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
-        for one in entries:
-            if one.is_repeated_by(phase, entry.text):
-                since_ms = one.time_ms if one.first_ms is None else one.first_ms
-                entry = replace(entry, times=one.times + 1, first_ms=since_ms)
-                entries = tuple(other for other in entries if other is not one)
+        for known in entries:
+            if known.is_repeated_by(phase, entry.text):
+                since_ms = known.time_ms if known.first_ms is None else known.first_ms
+                entry = replace(entry, times=known.times + 1, first_ms=since_ms)
+                entries = tuple(other for other in entries if other is not known)
                 break
         entries = (*entries, entry)
         if len(entries) > _MOST_ENTRIES:
@@ -214,14 +214,14 @@ def record_from_json(value: bytes) -> IncidentRecord:
         found: dict[str, Any] = json.loads(value)
         entries = [
             TimelineEntry(
-                moment_of(one["time_ms"]),
-                Phase(one["phase"]),
-                _text(one["text"]),
-                _count(one.get("times", 1)),
-                None if one.get("first_ms") is None else moment_of(one["first_ms"]),
+                moment_of(entry["time_ms"]),
+                Phase(entry["phase"]),
+                _text(entry["text"]),
+                _count(entry.get("times", 1)),
+                None if entry.get("first_ms") is None else moment_of(entry["first_ms"]),
             )
-            for one in found["timeline"]
-            if one["phase"] in _PHASES
+            for entry in found["timeline"]
+            if entry["phase"] in _PHASES
         ]
         closed_ms = found["closed_ms"]
         return IncidentRecord(
@@ -234,19 +234,19 @@ def record_from_json(value: bytes) -> IncidentRecord:
             tuple(entries),
             _count(found["left_out"]),
             bool(found.get("is_late", True)),
-            tuple(_text(one) for one in found.get("matters", ())),
+            tuple(_text(name) for name in found.get("matters", ())),
             _text(found.get("cause", "")),
-            {_text(name): _value(one) for name, one in found.get("evidence", {}).items()},
+            {_text(name): _value(value_found) for name, value_found in found.get("evidence", {}).items()},
             _finite(found.get("bad_seconds", 0.0)),
             _finite(found.get("unknown_seconds", 0.0)),
             moment_of(found.get("judged_ms", 0)),
             tuple(
-                BudgetCost(_objective(one["objective"]), _number(one["before"]), _number(one["now"]))
-                for one in found.get("costs", ())
+                BudgetCost(_objective(cost["objective"]), _number(cost["before"]), _number(cost["now"]))
+                for cost in found.get("costs", ())
             ),
             _gain(found.get("gain")),
             _deliveries(found.get("deliveries")),
-            {_text(name): _finite(one) for name, one in found.get("causes", {}).items()},
+            {_text(name): _finite(seconds) for name, seconds in found.get("causes", {}).items()},
             None if found.get("closing_ms") is None else moment_of(found["closing_ms"]),
         )
     except UNREADABLE as error:
@@ -262,8 +262,10 @@ def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
     if found is None:
         return None
     return tuple(
-        DeliveryCost(_objective(one["objective"]), _count(one["records"]), _finite(one["late"]))
-        for one in found
+        DeliveryCost(
+            _objective(delivery["objective"]), _count(delivery["records"]), _finite(delivery["late"])
+        )
+        for delivery in found
     )
 
 

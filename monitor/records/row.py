@@ -11,7 +11,7 @@ from pinot.tables import IncidentRow
 
 def row_of_incident(record: IncidentRecord) -> IncidentRow:
     """Return the row of an incident as of its last change."""
-    times = [record.judged_ms, record.opened_ms, *(one.time_ms for one in record.timeline[-1:])]
+    times = [record.judged_ms, record.opened_ms, *(entry.time_ms for entry in record.timeline[-1:])]
     spent = [cost.spent for cost in record.costs if cost.spent is not None]
     worst = max(record.deliveries or (), key=lambda delivery: delivery.late, default=None)
     return IncidentRow(
@@ -29,7 +29,7 @@ def row_of_incident(record: IncidentRecord) -> IncidentRow:
         bad_seconds=record.bad_seconds,
         unknown_seconds=record.unknown_seconds,
         budget_spent=max(spent, default=None),
-        timeline=json.dumps([asdict(one) for one in record.timeline]),
+        timeline=json.dumps([asdict(entry) for entry in record.timeline]),
         records_delivered=None if worst is None else worst.records,
         records_late=None if worst is None else worst.late,
     )

@@ -71,8 +71,10 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
     Datastreams that share tasks are measured together: a topic counts for the oldest that selects it.
     """
     by_group: dict[tuple[str, str], list[Datastream]] = {}
-    for one in sorted(datastreams, key=lambda one: (one.created_ms or 0, one.name)):
-        by_group.setdefault((one.group, one.source), []).append(one)
+    for datastream in sorted(
+        datastreams, key=lambda datastream: (datastream.created_ms or 0, datastream.name)
+    ):
+        by_group.setdefault((datastream.group, datastream.source), []).append(datastream)
     lines = []
     for measured in sums:
         mine = _selecting(by_group.get((measured.group, measured.cluster), []), measured.topic)
@@ -97,9 +99,9 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
 
 
 def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
-    """Return the datastream that a topic counts for; the only one of a group also for a topic that it no
-    longer selects."""
-    found = next((one for one in candidates if one.selection.matches(topic)), None)
+    """Return the datastream to which the usage of a topic belongs. If a group has only one datastream, this
+    includes topics that the datastream no longer selects."""
+    found = next((datastream for datastream in candidates if datastream.selection.matches(topic)), None)
     return candidates[0] if found is None and len(candidates) == 1 else found
 
 
@@ -110,19 +112,19 @@ def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds
     for line in lines:
         found.setdefault(line.owner, []).append(line)
     sums = [_owner(owner, mine, quota_of(owner), seconds) for owner, mine in found.items()]
-    return sorted(sums, key=lambda one: (-one.bytes, one.owner))
+    return sorted(sums, key=lambda line: (-line.bytes, line.owner))
 
 
 def _owner(owner: str, lines: Sequence[UsageLine], quota: int, seconds: float) -> OwnerUsage:
-    size = sum(one.bytes for one in lines)
-    costs = [one.cost for one in lines]
+    size = sum(line.bytes for line in lines)
+    costs = [line.cost for line in lines]
     known = [cost for cost in costs if cost is not None]
     return OwnerUsage(
         owner,
         size,
-        sum(one.records for one in lines),
-        sum(one.batches for one in lines),
-        sum(one.cpu_seconds for one in lines),
+        sum(line.records for line in lines),
+        sum(line.batches for line in lines),
+        sum(line.cpu_seconds for line in lines),
         sum(known) if len(known) == len(costs) else None,
         quota or None,
         size / (quota * seconds) if quota and seconds > 0 else None,

@@ -32,7 +32,7 @@ class UsageSettings(Settings):
 
     @model_validator(mode="after")
     def _no_pair_twice(self) -> UsageSettings:
-        pairs = [(one.source, one.destination) for one in self.prices.values()]
+        pairs = [(price.source, price.destination) for price in self.prices.values()]
         for source, destination in pairs:
             if pairs.count((source, destination)) > 1:
                 raise ValueError(f"prices: {source} to {destination} has two prices; remove one")
@@ -40,5 +40,5 @@ class UsageSettings(Settings):
 
     def table(self) -> PriceTable:
         """Return the prices by source and destination."""
-        pairs = {(one.source, one.destination): one.per_gb for one in self.prices.values()}
+        pairs = {(price.source, price.destination): price.per_gb for price in self.prices.values()}
         return PriceTable(self.per_gb, pairs)

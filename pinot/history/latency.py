@@ -60,5 +60,5 @@ def _step(row: Row, step_ms: int) -> LatencyStep:
         (source, fetch, queue, produce),
         None if oldest == UNKNOWN else oldest,
         counts,
-        *(int(one) for one in more[_STAGES + 1 + LATENCY_BUCKETS :]),
+        *(int(number) for number in more[_STAGES + 1 + LATENCY_BUCKETS :]),
     )

@@ -47,8 +47,8 @@ class HighLoad(NamedTuple):
 def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
     """Return the start of the latest consecutive hours whose p95 is at least `least` bytes per second.
 
-    None if the p95 of the latest hour is lower, or if no hour is known. `hours`: oldest first. The search
-    ends at an hour without samples.
+    None if the p95 of the latest hour is below the limit, or if no hour is known. `hours`: oldest first. The
+    search ends at an hour without samples.
     """
     since: LoadHour | None = None
     for hour in reversed(hours):

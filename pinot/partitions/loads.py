@@ -66,7 +66,7 @@ _HOURS_GROWTH: Final = (
     "sum(case when hour_ms < %(window)s "
     "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
 )
-"""A growth in the hour in which the range starts may have started before that hour."""
+"""Growth that is stored in the first hour of the range may have started before that hour."""
 _INSIDE: Final = "case when time_ms - growth_ms >= %(since)s then growth_ms else time_ms - %(since)s end"
 """Time of a growth inside the range."""
 _COLUMNS: Final = {

@@ -55,7 +55,7 @@ ON_PAGE: Final = (
     "and topic >= %(first)s and topic <= %(last)s "
     "and kafka_partition >= %(low)s and kafka_partition < %(high)s"
 )
-"""Condition that follows `Grain.where`; `QueryPage.parameters` has its values."""
+"""SQL condition that is appended to `Grain.where`; `QueryPage.parameters` has its values."""
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""Compacted topics of clusters. Their log sizes do not show how much is written."""
+"""Compacted topics of clusters. The log sizes of compacted topics do not show how much is written."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
 only the measured cluster, and no records are consumed. During a rebalance two samplers may both measure once.
-This only results in two correct samples within a short time.
+If two samplers lead for a moment, this only results in two correct samples within a short time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GroupLeadership:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Leave the group, so that another sampler leads at once. Safe to call twice."""
+        """Leave the group, so that another sampler leads immediately. Safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(deadline_seconds)

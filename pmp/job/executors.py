@@ -1,7 +1,7 @@
 """Executors of the Spark application: lost executors, and whether any remains.
 
 Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application without
-executors waits for a worker. If the master has restarted without its state, it waits forever.
+executors waits for a worker. If the master has restarted without its state, the application waits forever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCAL: Final = "local"
 
 @dataclass(frozen=True)
 class Executor:
-    """An executor that the application has or had."""
+    """An executor of the application, running or lost."""
 
     name: str
     address: str
@@ -52,8 +52,8 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare with the last call. `now`: monotonic seconds. Raises AnalyticsError if the application had
-        executors before but none for five minutes."""
+        """Compare the executors with those of the last call. `now`: monotonic seconds. Raises AnalyticsError
+        if the application had executors before but none for five minutes."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)
@@ -123,9 +123,12 @@ def executors_of(session: SparkSession) -> list[Executor]:
 def _executors(summaries: Any) -> Iterator[Executor]:
     found = summaries.iterator()
     while found.hasNext():
-        one = found.next()
-        if one.id() != _DRIVER:
-            reason = one.removeReason()
+        executor = found.next()
+        if executor.id() != _DRIVER:
+            reason = executor.removeReason()
             yield Executor(
-                one.id(), one.hostPort(), bool(one.isActive()), reason.get() if reason.isDefined() else ""
+                executor.id(),
+                executor.hostPort(),
+                bool(executor.isActive()),
+                reason.get() if reason.isDefined() else "",
             )

@@ -19,7 +19,7 @@ class FirstSamplesWait(NamedTuple):
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
     """Return the missing part (sample topics, or the first sample) according to a progress report of Spark.
 
-    None if the topics have or had samples.
+    None if the topics have samples, or had samples that have expired.
     """
     known: dict[tuple[str, str], int] = {}
     for source in progress.get("sources", ()):

@@ -74,8 +74,8 @@ class Memory:
 
     @staticmethod
     def from_bytes(data: bytes) -> Memory:
-        """Deserialize. State with a different version is discarded, so that one growth per partition is
-        lost."""
+        """Deserialize. State of a different version is discarded, so that one growth per partition is
+        unknown."""
         with pa.ipc.open_stream(data) as reader:
             if reader.schema.metadata != _SCHEMA.metadata:
                 return EMPTY

@@ -61,8 +61,8 @@ class JobMetrics:
         self.registry.register(_RollupRows(rows))
 
     def set_executors(self, active: int) -> None:
-        """Set the number of executors of the application. Not exported before the first call, because local
-        mode has no executors."""
+        """Set the number of executors of the application. The metric is not exported before the first call,
+        because local mode has no executors."""
         if self._executors is None:
             self._executors = Gauge(
                 "headrace_pmp_executors", "Executors of the Spark application", registry=self.registry
@@ -111,7 +111,7 @@ class JobMetrics:
 
 
 class _RollupRows(Collector):
-    """Counter of rows that `Rollup` counts."""
+    """Exports the number of rolled-up rows as a Prometheus counter."""
 
     def __init__(self, rows: Callable[[], int]) -> None:
         self._rows = rows

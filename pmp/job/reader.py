@@ -73,7 +73,8 @@ class SampleReader:
             yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
-        """Return a mask of the selected topics. Each distinct name is matched once."""
+        """Return a mask of the selected topics. Each distinct topic name is matched with the filter only
+        once."""
         names = decoded.topic.dictionary_encode()
         verdicts = [
             name is not None and self.selection.matches(name) for name in names.dictionary.to_pylist()

@@ -38,11 +38,12 @@ from pmp.settings import JobSettings, PmpSettings
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Maximum number of queries that start at the same time. Each waits for the driver to plan it and create its
-folder."""
+"""Maximum number of queries that start at the same time. Each query waits until the driver has planned it and
+created its folder."""
 _TICK_SECONDS: Final = 0.5
 _EXECUTORS_SECONDS: Final = 2.0
-"""Interval between checks of the executors. A check takes a millisecond per executor."""
+"""Interval between checks of the executors. Interval of checks, each of which takes a millisecond per
+executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
 """Time without a progress report after which a query counts as stuck. Spark reports every 10 s even if idle;

@@ -1,7 +1,7 @@
-"""The Spark session of the job. By default it is small and starts quickly; spark-submit can configure any
-other.
+"""The Spark session of the job. By default the session is small and starts quickly; spark-submit can
+configure a different one.
 
-Spark logs many lines for each failed attempt. They are written to a separate file.
+Spark logs many lines for each failed attempt. Spark's log messages are written to a separate file.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def is_alive(session: SparkSession) -> bool:
 
 
 def close_session(session: SparkSession) -> None:
-    """Stop Spark; no effect if it has already ended."""
+    """Stop Spark; no effect if Spark has already ended."""
     try:
         session.stop()
     except GONE as error:

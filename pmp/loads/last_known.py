@@ -34,7 +34,7 @@ class CachedReport:
 
 
 class LastKnown:
-    """Last good report of each cluster. With `folder` None, in memory only."""
+    """Last good report of each cluster. If `folder` is None, reports are kept in memory only."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

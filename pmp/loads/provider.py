@@ -222,7 +222,8 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, marked held. Raises LoadUnavailable if it is missing or too old."""
+        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if it is
+        missing or too old."""
         problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error

@@ -30,7 +30,8 @@ from pinot.tables import Statistic
 SETTLED_MS: Final = 600_000
 """Minimum length of a range for which one-minute means do not depend on earlier load."""
 CLEARLY_SHORT: Final = 0.8
-"""Share of the topic's sum. If the growths are lower, retention has probably hidden the rest."""
+"""Share of the topic's sampled sum. If the growths are below this share, retention has probably hidden the
+rest."""
 _UNIT_FACTOR: Final = 100.0
 
 

@@ -2,10 +2,10 @@
 growth. Pure.
 
 The partitions of a dead broker have no samples. Their last measured load is the best estimate, and is marked
-as held. The growth of a log over a gap (the broker returned) gives the amount but not the times, which is
-sufficient for a mean over the range, but not for a percentile or a maximum. The growth of a step is unknown
-if the leader changed. If unknown steps are more than `MOST_UNKNOWN` of the range, the load is partial,
-because it can be wrong by that share.
+as held. If a broker returns after a gap in its samples, the growth of a log shows how much was written during
+the gap, but not when. This is sufficient for a mean over the range, but not for a percentile or a maximum.
+The growth of a step is unknown if the leader changed. If unknown steps are more than `MOST_UNKNOWN` of the
+range, the load is partial, because it can be wrong by that share.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ DAYS: Final = 6
 """Number of earlier days to read for partitions without rollups in any of the weeks."""
 
 LoadsOfHour = Callable[[TimeRange], Mapping[TopicPartition, PartitionLoad]]
-"""Returns the loads of every partition with a rollup of that hour; empty without any."""
+"""Returns the load of every partition that has a rollup of that hour."""
 
 
 def seasonal_loads(

@@ -25,7 +25,7 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
     """Describe samples that are missing although they were in the previous result and are within the window;
     empty if there are none. Pure.
 
-    `since_ms`: time from which both results must have all samples.
+    `since_ms`: start of the time for which both results must contain all samples.
     """
     back = sorted(
         partition
@@ -63,7 +63,7 @@ class CatchingUp:
         """Reason why Pinot's progress is unknown; empty otherwise."""
 
     def suspect(self) -> None:
-        """Check again, because Pinot did not respond and may have been restarted."""
+        """Check the progress of Pinot again, because Pinot did not respond and may have been restarted."""
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:

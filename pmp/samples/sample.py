@@ -7,7 +7,7 @@ sizes MiB; everywhere else in Headrace they are bytes/s and bytes. The layout ha
 metric, so none can be omitted. An unmeasured metric is NaN, which Cruise Control itself returns for a metric
 that a sample lacks.
 
-`decoder.py` reads whole columns of samples; this module writes single ones.
+`decoder.py` reads whole columns of samples; this module writes single samples.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ EXPLANATIONS: Final[Mapping[Malformed, str]] = {
 class Sample:
     """One measurement of one partition by its leader. Rates per second, sizes in bytes.
 
-    None: unknown, because it was not measured or the version lacks it. `cpu` is a share of the broker's
-    cores.
+    A metric is None if it is unknown, because it was not measured or the version lacks it. `cpu` is a share
+    of the broker's cores.
     """
 
     topic: str

@@ -1,7 +1,7 @@
 """The command `python -m stack.archives`.
 
 `make` makes the archives, starting each server once; `check` reports by its exit code whether they exist.
-Pinot has none: making it would cost as much as it saves in a dozen starts.
+There is no archive for Pinot, because making it would take as much time as it saves in a dozen starts.
 """
 
 from __future__ import annotations

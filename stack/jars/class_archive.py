@@ -36,7 +36,8 @@ def archive_options(java: JavaRuntime, class_path: str) -> list[str]:
 
 
 def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Path], None]) -> None:
-    """Make the archive unless it exists. Other processes that make one wait for the first.
+    """Make the archive unless it exists. If several processes make it at the same time, the first does, and
+    the others wait.
 
     `list_classes` runs the program with `-XX:DumpLoadedClassList` set to the given file. Raises its errors,
     and ServerDied if the JVM makes no archive.

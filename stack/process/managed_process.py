@@ -153,7 +153,7 @@ class ManagedProcess:
         """
         reaper = self._reaper
         if reaper is None or reaper.stdin is None or not self.is_alive():
-            raise ServerDied(f"{self.name} ended before it was released")
+            raise ServerDied(f"{self.name} ended before it was detached")
         with contextlib.suppress(BrokenPipeError), reaper.stdin as stdin:
             stdin.write(b"r")
         reaper.wait()
@@ -161,7 +161,7 @@ class ManagedProcess:
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError as error:
-            raise ServerDied(f"{self.name} ended before it was released") from error
+            raise ServerDied(f"{self.name} ended before it was detached") from error
         return self.pid
 
     def __enter__(self) -> ManagedProcess:

@@ -23,7 +23,7 @@ def freeze(pid: int) -> tuple[int, ...]:
 
     A thread stops only when the kernel next runs it, so this waits until the kernel reports every thread as
     stopped. The parent stops first: then it cannot start or reap children, and no process id is reused.
-    Raises ProcessLookupError if the process has ended, NotInTime.
+    Raises ProcessLookupError if the process has ended, and NotInTime if it does not stop in time.
     """
     _stop(pid)
     children = tuple(child.pid for child in psutil.Process(pid).children(recursive=True))

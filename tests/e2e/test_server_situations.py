@@ -64,8 +64,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 SLOW_SECONDS: Final = 3.0
 """Delay in each direction: a response takes longer than the latency objective."""
 THROTTLED: Final = {
-    "a quota of the source's brokers holds the datastream back": READING,
-    "a quota of the destination's brokers holds the datastream back": WRITING,
+    "a quota of the source's brokers throttles the datastream": READING,
+    "a quota of the destination's brokers throttles the datastream": WRITING,
 }
 QUOTA: Final = 20_000
 """Bytes per second that may be read or written under the quota."""

@@ -61,7 +61,7 @@ def bring_about(scene: Scene, situation: str, _: ExitStack) -> None:
             make_topic(source.address, scene.name, PARTITIONS, retention_ms="-1")
         case "the destination topic was deleted":
             delete_topic(destination.address, f"copy.{scene.name}")
-        case "a quota holds the datastream back":
+        case "a quota of Headrace throttles the datastream":
             count = 100
     scene.write(count, size=QUOTA // PARTITIONS if count > 1 else 100)
 
@@ -99,7 +99,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "the destination refuses a record": stands_still,
     "the source topic was deleted and created again": stands_still,
     "the destination topic was deleted": stands_still,
-    "a quota holds the datastream back": lambda seen: is_held_back(seen, QuotaOwner.DATASTREAM),
+    "a quota of Headrace throttles the datastream": lambda seen: is_held_back(seen, QuotaOwner.DATASTREAM),
 }
 """Conditions under which each situation is shown correctly."""
 

@@ -91,9 +91,9 @@ async def delete(
         str, Query(description="requester, stored until the removal and in the event")
     ] = "",
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Delete a datastream. It disappears once its lanes are released; the operation at `Location` reports
-    this. A damaged datastream disappears at once, without an operation. Without `requested_by`, the caller's
-    address and the `X-Request-ID` are recorded."""
+    """Delete a datastream. The datastream disappears once its lanes are released; the operation at `Location`
+    reports this. A damaged datastream disappears immediately, without an operation. Without `requested_by`,
+    the caller's address and the `X-Request-ID` are recorded."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     def command() -> ChangeStatus:
@@ -202,8 +202,8 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRunFlag = False) -> Mo
 async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRunFlag = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause a datastream until it is resumed or the pause expires. Its tasks stay on their instances. If it
-    is already paused, the new expiry time replaces the previous one."""
+    """Pause a datastream until it is resumed or the pause expires. The tasks of a paused datastream stay on
+    their instances. If the datastream is already paused, the new expiry time replaces the previous one."""
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 

@@ -56,7 +56,7 @@ class RestartBody(StrictModel):
     start: StartText
     """`earliest`, `earliest-local`, or a time: ISO 8601 with an offset, or epoch milliseconds."""
     allow_duplicates: bool = False
-    """Restart even if destination topics contain records."""
+    """Restart even if the destination topics contain records."""
     reason: str = ""
     """Reason, recorded in the event."""
     requested_by: str = ""
@@ -221,7 +221,7 @@ class LaneEffectAnswer(BaseModel):
 def _total(values: Iterable[_Number | None]) -> _Number | None:
     """Return the sum; None if a value is unknown."""
     given = list(values)
-    known = [one for one in given if one is not None]
+    known = [value for value in given if value is not None]
     return sum(known) if len(known) == len(given) else None
 
 
@@ -281,9 +281,9 @@ class UpdatePlanAnswer(BaseModel):
             (effect, LaneEffectAnswer.from_effect(effect, carried.get(effect.key), backlogs.get(effect.key)))
             for effect in preview.effects
         ]
-        starts = [answer for one, answer in found if one.before is None]
-        moves = [answer for one, answer in found if one.is_move]
-        restarts = [answer for one, answer in found if one.reason]
+        starts = [answer for effect, answer in found if effect.before is None]
+        moves = [answer for effect, answer in found if effect.is_move]
+        restarts = [answer for effect, answer in found if effect.reason]
         return cls(
             name="",
             changes=[],
@@ -291,12 +291,12 @@ class UpdatePlanAnswer(BaseModel):
             tasks_after=preview.after.tasks,
             loads_known=decision.are_loads_known,
             starts=starts,
-            stops=[answer for one, answer in found if one.after is None],
+            stops=[answer for effect, answer in found if effect.after is None],
             moves=moves,
             restarts=restarts,
             task_changes=TaskChangeAnswer.of(decision),
             started_bytes_per_second=_total(start.bytes_per_second for start in starts),
-            interrupted_bytes_per_second=_total(one.bytes_per_second for one in (*moves, *restarts)),
+            interrupted_bytes_per_second=_total(answer.bytes_per_second for answer in (*moves, *restarts)),
             started_backlog_records=_total(start.backlog_records for start in starts),
             reasons=[
                 *remarks,

@@ -433,7 +433,7 @@ class DatastreamAnswer(OptionFields):
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
-            pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
+            pauses={topic: PauseAnswer.from_pause(pause) for topic, pause in datastream.pauses.items()},
             halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
             planning=PlanningAnswer.of(planning) if planning is not None else None,
         )

@@ -65,7 +65,7 @@ class Listing:
         """Return one page by name, and the URL of the next one; empty if there is none. `named`: clusters by
         the names used in the request."""
         everything: list[Listed] = [*found.readable, *found.damaged]
-        left = sorted((one for one in everything if self._has(one, named)), key=name_of)
+        left = sorted((datastream for datastream in everything if self._has(datastream, named)), key=name_of)
         page = left[: self.limit]
         if len(page) == len(left):
             return page, ""
@@ -90,7 +90,7 @@ class Listing:
     @property
     def clusters(self) -> frozenset[str]:
         """Names of clusters used in the request."""
-        return frozenset(one for one in (self.source, self.destination) if one is not None)
+        return frozenset(side for side in (self.source, self.destination) if side is not None)
 
 
 async def _listing(
@@ -185,8 +185,10 @@ def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> Dat
     """Return the definition with its problem and the result of its last planning; the ETag header contains
     its version."""
     response.headers["ETag"] = etag_of(stored)
-    one = stored.datastream
-    return DatastreamAnswer.from_datastream(one, reads.problem(one.name), reads.assessments().get(one.group))
+    datastream = stored.datastream
+    return DatastreamAnswer.from_datastream(
+        datastream, reads.problem(datastream.name), reads.assessments().get(datastream.group)
+    )
 
 
 def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
@@ -305,12 +307,14 @@ def list_all(
         response.headers["Link"] = f'<{further}>; rel="next"'
     known, plannings = reads.problems(), reads.assessments()
     texts = (
-        rendered(damaged_answer(one, known.get(one.name), services))
-        if isinstance(one, DamagedDefinition)
+        rendered(damaged_answer(definition, known.get(definition.name), services))
+        if isinstance(definition, DamagedDefinition)
         else renditions.of(
-            one.datastream, known.get(one.datastream.name), plannings.get(one.datastream.group)
+            definition.datastream,
+            known.get(definition.datastream.name),
+            plannings.get(definition.datastream.group),
         )
-        for one in page
+        for definition in page
     )
     headers = dict(response.headers)  # FastAPI adds them only to responses that it creates
     return Response(b"[" + b",".join(texts) + b"]", headers=headers, media_type="application/json")

@@ -90,7 +90,7 @@ _NAMES_SHOWN: Final = 10
 
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
     """Yield remarks on partitions of the request whose lanes do not move."""
-    before, after = (_homes(one.plan, request.group) for one in (preview.before, preview.after))
+    before, after = (_homes(state.plan, request.group) for state in (preview.before, preview.after))
     missing = request.partitions - after.keys()
     settled = {
         partition
@@ -153,7 +153,8 @@ class DryRun(Generic[_Answer]):
     def document(self, requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]) -> dict[str, Any]:
         """Return the query to the leader."""
         if isinstance(requested, tuple):
-            return {"kind": self.name, "definitions": [definition.to_document(one) for one in requested]}
+            definitions = [definition.to_document(datastream) for datastream in requested]
+            return {"kind": self.name, "definitions": definitions}
         return {"kind": self.name, "request": requests.to_document(requested)}
 
     def read(self, value: Any) -> Reply[_Answer] | None:
@@ -178,13 +179,13 @@ def told_dry_run(services: Services, requested: Any) -> Any:
     document = bounds.mapping("the query", requested)
     kind = _KINDS.get(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME))
     if kind is None:
-        raise errors.InvalidRequest("unknown kind of dry run: this instance runs another version")
+        raise errors.InvalidRequest("unknown kind of dry run: the requesting instance runs another version")
     if not services.status.is_leading:
         return None
     try:
         answer = kind.compute(services, Basis(services.previews), _asked(document))
     except errors.HeadraceError as error:
-        known = next(one.__name__ for one in type(error).__mro__ if errors.kind_named(one.__name__))
+        known = next(kind.__name__ for kind in type(error).__mro__ if errors.kind_named(kind.__name__))
         message, advice = errors.legible(error.message), errors.legible(error.advice)
         return {"refused": {"kind": known, "message": message, "advice": advice}}
     return {"answer": answer.model_dump(mode="json")}
@@ -194,7 +195,7 @@ def _asked(document: Mapping[str, Any]) -> requests.PlacementRequest | tuple[Dat
     if "request" in document:
         return requests.from_document("", bounds.mapping("the request", document["request"]))
     found = bounds.sequence("definitions", bounds.field(document, "definitions"), _MOST_DEFINITIONS)
-    return tuple(definition.from_document(bounds.mapping("a definition", one)) for one in found)
+    return tuple(definition.from_document(bounds.mapping("a definition", document)) for document in found)
 
 
 def _rebalance(_: Services, basis: Basis, request: RebalanceRequest) -> RebalanceAnswer:
@@ -237,7 +238,7 @@ REBALANCE: Final = DryRun("rebalance", RebalanceAnswer, _rebalance)
 PLAN: Final = DryRun("plan", ProposalAnswer, _plan)
 MOVE: Final = DryRun("move", UpdatePlanAnswer, _move)
 CHANGE: Final = DryRun("change", UpdatePlanAnswer, _change)
-_KINDS: Final[Mapping[str, DryRun[Any]]] = {one.name: one for one in (REBALANCE, PLAN, MOVE, CHANGE)}
+_KINDS: Final[Mapping[str, DryRun[Any]]] = {kind.name: kind for kind in (REBALANCE, PLAN, MOVE, CHANGE)}
 _LEADER_SECONDS: Final = 20.0
 """Time to wait for the leader's result; clients wait longer."""
 Change = tuple[Datastream | None, Datastream]

@@ -39,7 +39,7 @@ class GroupMembersAnswer(AnswerModel):
     @classmethod
     def of(cls, prefix: str, found: Sequence[DatastreamAnswer]) -> GroupMembersAnswer:
         """Build the response."""
-        return cls(prefix=prefix, datastreams=sorted(found, key=lambda one: one.name))
+        return cls(prefix=prefix, datastreams=sorted(found, key=lambda datastream: datastream.name))
 
 
 PrefixPath = Annotated[
@@ -67,8 +67,8 @@ class GroupCall:
     def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:
         """Execute a command, and return all datastreams of the group as stored."""
         written = self.services.control.groups.change(command)
-        for one in written:
-            self.reads.acknowledged(one)
+        for change in written:
+            self.reads.acknowledged(change)
         return answer_of_group(self.group, written, self.reads, self.response)
 
     async def shown(self, command: Callable[[], ChangeGroup]) -> UpdatePlanAnswer:
@@ -115,9 +115,9 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
     changes if a datastream of the group changes, is added or is removed."""
     group = GroupName(prefix)
     members = [
-        one
-        for one in reads.definitions().readable
-        if one.datastream.group == group and one.datastream.status is not DatastreamStatus.DELETING
+        stored
+        for stored in reads.definitions().readable
+        if stored.datastream.group == group and stored.datastream.status is not DatastreamStatus.DELETING
     ]
     if not members:
         raise NotFound(f"no datastream of group {shown(prefix)}")

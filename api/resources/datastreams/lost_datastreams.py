@@ -69,7 +69,7 @@ def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
     store has lost its data or was restored from older data. The definitions are those that instances last
     read."""
     found = _lost_of(services).all()
-    return [DatastreamAnswer.from_datastream(one.datastream) for one in found]
+    return [DatastreamAnswer.from_datastream(lost.datastream) for lost in found]
 
 
 @router.get("/{name}", responses=problems(404, 409))

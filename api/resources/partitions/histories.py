@@ -50,8 +50,8 @@ def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> li
     that is invalid or not part of the datastream, and if the partitions have too many points in total."""
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
-            f"{counted(len(names), 'partition has', 'partitions have')} more than "
-            f"{MOST_LOAD_POINTS} points in {counted(hours, 'hour')}",
+            f"the loads of {counted(len(names), 'partition')} in {counted(hours, 'hour')} have more than "
+            f"{MOST_LOAD_POINTS} points",
             advice="query fewer partitions or fewer hours",
         )
     return list(dict.fromkeys(_place(datastream, name) for name in names))
@@ -123,15 +123,15 @@ class LoadHistoryAnswer(AnswerModel):
 def _load_series(
     place: TopicPartition | None, hours: Sequence[LoadHour], axis: Sequence[int], usable: int | None
 ) -> LoadSeriesAnswer:
-    known = {one.hour_ms: one for one in hours}
+    known = {hour.hour_ms: hour for hour in hours}
     found = [known.get(hour) for hour in axis]
     hot = None if usable is None else high_since(hours, hot_from(usable))
     heavy = None if usable is None else high_since(hours, usable)
     return LoadSeriesAnswer(
         partition=None if place is None else str(place),
-        mean_bytes_per_second=[None if one is None else round(one.mean, 1) for one in found],
-        p95_bytes_per_second=[None if one is None else _rounded(one.p95) for one in found],
-        most_bytes_per_second=[None if one is None else _rounded(one.most) for one in found],
+        mean_bytes_per_second=[None if hour is None else round(hour.mean, 1) for hour in found],
+        p95_bytes_per_second=[None if hour is None else _rounded(hour.p95) for hour in found],
+        most_bytes_per_second=[None if hour is None else _rounded(hour.most) for hour in found],
         hot_since_ms=None if hot is None else hot.since_ms,
         too_heavy_since_ms=None if heavy is None else heavy.since_ms,
         is_longer=hot is not None and hot.is_longer,
@@ -234,7 +234,7 @@ async def load_history(
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     places = places_named(datastream, partition, hours)
     plan = await run_in_threadpool(reads.plan)
-    topics = {one.topic for one in owners_of(datastream, plan)} if not places else set()
+    topics = {partition.topic for partition in owners_of(datastream, plan)} if not places else set()
     when = last_hours(services.clock.now_ms(), hours)
     query = LoadHistoryQuery(datastream.source, when, places, topics)
     found = await slow_calls.run(lambda: services.load_history(query))
@@ -256,14 +256,14 @@ async def latency_history(
     ] = 6,
     points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
-    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks,
-    only topics that the current plan assigns to this datastream count. The response is 503 if Pinot does not
-    respond or is not configured."""
+    """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks, the
+    result covers only topics that the current plan assigns to this datastream. The response is 503 if Pinot
+    does not respond or is not configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     definitions = await run_in_threadpool(reads.definitions)
     topics = None
-    if any(one.group == datastream.group and one.name != name for one in definitions.datastreams):
-        topics = {one.topic for one in owners_of(datastream, await run_in_threadpool(reads.plan))}
+    if any(member.group == datastream.group and member.name != name for member in definitions.datastreams):
+        topics = {partition.topic for partition in owners_of(datastream, await run_in_threadpool(reads.plan))}
     now_ms = services.clock.now_ms()
     when = TimeRange(now_ms + 1 - hours * 3_600_000, now_ms + 1)
     query = LatencyHistoryQuery(datastream.group, when, points, topics)

@@ -184,11 +184,11 @@ class DatastreamLag(AnswerModel):
             if text in partition.name.lower() and wanted.state in (None, partition.condition)
         ]
         if wanted.instance is not None:
-            found = [one for one in found if one.instance == wanted.instance]
+            found = [lag for lag in found if lag.instance == wanted.instance]
         key = _ORDERS[wanted.sort]
-        known = [one for one in found if key(one) is not None]
+        known = [lag for lag in found if key(lag) is not None]
         known.sort(key=key, reverse=wanted.descending)
-        found = [*(one for one in found if key(one) is None), *known]
+        found = [*(lag for lag in found if key(lag) is None), *known]
         last = None if wanted.limit is None else wanted.offset + wanted.limit
         return self.model_copy(update={"matching": len(found), "partitions": found[wanted.offset : last]})
 
@@ -207,15 +207,15 @@ class LagQuery:
 
 
 _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
-    LagOrder.NAME: lambda one: (one.topic, one.partition),
-    LagOrder.LAG_RECORDS: lambda one: one.lag_records,
-    LagOrder.LAG_MS: lambda one: one.lag_ms,
-    LagOrder.RATE: lambda one: one.bytes_per_second,
-    LagOrder.POSITION: lambda one: one.position,
-    LagOrder.SOURCE_END: lambda one: one.source_end,
-    LagOrder.TASK: lambda one: one.task,
-    LagOrder.INSTANCE: lambda one: one.instance,
-    LagOrder.STATE: lambda one: one.condition,
+    LagOrder.NAME: lambda lag: (lag.topic, lag.partition),
+    LagOrder.LAG_RECORDS: lambda lag: lag.lag_records,
+    LagOrder.LAG_MS: lambda lag: lag.lag_ms,
+    LagOrder.RATE: lambda lag: lag.bytes_per_second,
+    LagOrder.POSITION: lambda lag: lag.position,
+    LagOrder.SOURCE_END: lambda lag: lag.source_end,
+    LagOrder.TASK: lambda lag: lag.task,
+    LagOrder.INSTANCE: lambda lag: lag.instance,
+    LagOrder.STATE: lambda lag: lag.condition,
 }
 
 
@@ -255,7 +255,10 @@ class PartitionGaps(StoredPartition):
             destination_topic=answer.destination_topic,
             start_offset=answer.start_offset,
             next_offset=answer.next_offset,
-            offsets={one.name.lower(): answer.offsets.get(one.name.lower(), 0) for one in _LEFT_OUT}
+            offsets={
+                offset_class.name.lower(): answer.offsets.get(offset_class.name.lower(), 0)
+                for offset_class in _LEFT_OUT
+            }
             if stored
             else {},
             events=answer.gaps,
@@ -319,7 +322,7 @@ async def lag_now(name: str, services: Services, reads: Reads, fleet: Fleet) -> 
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
-    reported = {name: one.value for name, one in replies.items() if one.value is not None}
+    reported = {name: reply.value for name, reply in replies.items() if reply.value is not None}
     leader = leader_of(services, live)
     return await run_in_threadpool(lag_of, datastream, plan, reported, leader)
 
@@ -336,7 +339,7 @@ def lag_of(
         for place in sorted(owners.keys() | idle)
     ]
     wanted = {task.instance for task in owners.values()} | {leader}
-    silent = {one for one in wanted if one is not None and one not in lanes_by_instance}
+    silent = {instance for instance in wanted if instance is not None and instance not in lanes_by_instance}
     is_complete = leader is not None and leader in lanes_by_instance
     return DatastreamLag.from_partitions(
         datastream.name, datastream.status, silent, found, is_complete=is_complete
@@ -389,8 +392,8 @@ async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) 
         stored = services.progress(datastream.destination, datastream.group)
         answers = progress_of(datastream, stored, services, with_map=False)
         found = [(answer, stored.lanes.get(_key(datastream, answer))) for answer in answers]
-        known = {TopicPartition(one.topic, one.partition) for one, lane in found if lane is not None}
-        rows = [PartitionGaps.from_answer(one, lane) for one, lane in found]
+        known = {TopicPartition(lag.topic, lag.partition) for lag, lane in found if lane is not None}
+        rows = [PartitionGaps.from_answer(lag, lane) for lag, lane in found]
         return DatastreamGaps(
             name=name,
             looked_at=len(known),

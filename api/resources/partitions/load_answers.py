@@ -140,7 +140,7 @@ class DatastreamLoads(AnswerModel):
     known: int | None
     """Number of partitions with a known load; null if the leader did not respond."""
     held: int | None
-    """Number of known loads that were measured before the measurements stopped."""
+    """Number of known loads that date from before the measurements stopped."""
     unknown: int | None
     """Number of partitions with unknown load."""
     partitions: list[PartitionLoadAnswer]
@@ -175,13 +175,13 @@ class ClusterLoadsAnswer(AnswerModel):
     known: int | None
     """Number of partitions with a known load."""
     held: int | None
-    """Number of known loads that were measured before the measurements stopped."""
+    """Number of known loads that date from before the measurements stopped."""
     unknown: int | None
     """Number of partitions with unknown load."""
 
     @classmethod
     def unreported(cls, cluster: str) -> ClusterLoadsAnswer:
-        """Return the answer if the leader did not respond."""
+        """Return the answer for the case that the leader did not respond."""
         return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
 
     @classmethod
@@ -230,7 +230,7 @@ class LoadCounts:
         """Count the loads of some partitions."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
-            len(found), sum(map(loads.is_held, found)), float(sum(one.bytes_per_second for one in found))
+            len(found), sum(map(loads.is_held, found)), float(sum(load.bytes_per_second for load in found))
         )
 
 

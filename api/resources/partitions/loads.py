@@ -63,7 +63,7 @@ def own_loads(
     if loads is None:
         return None
     owners, name = owners_of(datastream, plan), datastream.name
-    idle = {one.what.partition for one in services.status.uncopied if one.what.datastream == name}
+    idle = {lane.what.partition for lane in services.status.uncopied if lane.what.datastream == name}
     places = heaviest_first(owners.keys() | idle, loads)
     counts, assessment = LoadCounts.of(places, loads), assessments.get(datastream.group)
     usable = usable_of(assessment, services.usable_bytes_per_second)
@@ -117,7 +117,7 @@ def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer
     sources = {
         datastream.group: _source_of(services, datastream) for datastream in services.status.datastreams
     }
-    places: dict[LoadSource, set[TopicPartition]] = {one: set() for one in sources.values()}
+    places: dict[LoadSource, set[TopicPartition]] = {source: set() for source in sources.values()}
     for task in plan.tasks:
         if task.group in sources:
             places[sources[task.group]] |= task.partitions
@@ -158,7 +158,7 @@ def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
 def cluster_loads_document(services: Services) -> Any:
     """Return the cluster loads as JSON for another instance."""
     found = own_cluster_loads(services, services.plan())
-    return None if found is None else [one.model_dump(mode="json") for one in found]
+    return None if found is None else [answer.model_dump(mode="json") for answer in found]
 
 
 def loads_read(value: Any) -> DatastreamLoads | None:

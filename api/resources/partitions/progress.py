@@ -135,9 +135,9 @@ def progress_of(
     """Return one answer for each partition copied to the datastream's destination topics, and for each
     uncopied partition known to this instance."""
     found: dict[TopicPartition, LaneProgressAnswer] = {}
-    for key, one in lanes_of(datastream, stored).lanes.items():
-        answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
-        answer.destination_is_current = stored.is_current(one)
+    for key, progress in lanes_of(datastream, stored).lanes.items():
+        answer = LaneProgressAnswer.from_progress(key, progress, with_map=with_map)
+        answer.destination_is_current = stored.is_current(progress)
         found[key.partition] = answer
     uncopied = _uncopied(datastream, found, services)
     for partition in uncopied.keys() - found.keys():
@@ -153,10 +153,10 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
     datastreams that share its tasks or of a former datastream with the same name."""
     naming, selection = datastream.naming, datastream.selection
     lanes = {
-        key: one
-        for key, one in stored.lanes.items()
+        key: progress
+        for key, progress in stored.lanes.items()
         if selection.matches(key.partition.topic)
-        and one.target_topic in ("", naming.destination(key.partition.topic))
+        and progress.target_topic in ("", naming.destination(key.partition.topic))
     }
     return replace(stored, lanes=lanes)
 
@@ -167,14 +167,16 @@ def _uncopied(
     """Return the uncopied partitions. The leader knows all of them; other instances know only those that
     follow from the definition and the plan."""
     if services.status.is_leading:
-        mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
-        return {one.what.partition: one for one in mine}
-    members = [one for one in services.status.datastreams if one.group == datastream.group]
+        mine = (lane for lane in services.status.uncopied if lane.what.datastream == datastream.name)
+        return {lane.what.partition: lane for lane in mine}
+    members = [other for other in services.status.datastreams if other.group == datastream.group]
     planned = copied(services.plan(), datastream.group, members)
     paused = paused_of(datastream, found.keys() - planned if datastream.status.is_halted else found)
     missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
     why, name, group = "no task", datastream.name, datastream.group
-    unplaced = {one: UncopiedPartition(name, group, one, UncopiedState.UNPLACED, why) for one in missing}
+    unplaced = {
+        place: UncopiedPartition(name, group, place, UncopiedState.UNPLACED, why) for place in missing
+    }
     return {partition: UncopiedLane(uncopied, None) for partition, uncopied in {**paused, **unplaced}.items()}
 
 

@@ -171,14 +171,14 @@ class FollowedGroupAnswer(AnswerModel):
             FollowedPositionAnswer(
                 topic=place.topic,
                 partition=place.partition,
-                offset=one.source,
-                to_topic=one.copy.topic,
-                to_offset=one.target,
-                follows=group.reason is None and one.follows,
-                reason=group.reason or one.reason,
-                is_exact=one.is_exact,
+                offset=position.source,
+                to_topic=position.copy.topic,
+                to_offset=position.target,
+                follows=group.reason is None and position.follows,
+                reason=group.reason or position.reason,
+                is_exact=position.is_exact,
             )
-            for place, one in sorted(group.positions.items())
+            for place, position in sorted(group.positions.items())
         ]
         return cls(
             group=group.group,
@@ -238,7 +238,7 @@ class _StreamTranslation:
         keys = GroupKeys(datastream.group, datastream.name)
         found = self.services.followed_groups(datastream.destination, keys)
         groups = {
-            name: one for name, one in sorted(found.groups.items()) if not self.hidden(name, datastream)
+            name: group for name, group in sorted(found.groups.items()) if not self.hidden(name, datastream)
         }
         return found._replace(groups=groups)
 
@@ -292,12 +292,16 @@ class _StreamTranslation:
         """Return the partitions that have a task, with topic names of the queried cluster."""
         plan = self.reads.plan()
         mine = (
-            one
-            for one in plan.planned.get(datastream.group, frozenset())
-            if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic)
+            partition
+            for partition in plan.planned.get(datastream.group, frozenset())
+            if datastream.selection.matches(partition.topic)
+            and not plan.excludes(datastream.name, partition.topic)
         )
         naming = datastream.naming
-        return {one._replace(topic=naming.destination(one.topic)) if self.back else one for one in mine}
+        return {
+            partition._replace(topic=naming.destination(partition.topic)) if self.back else partition
+            for partition in mine
+        }
 
 
 async def _translation(
@@ -371,8 +375,9 @@ async def group_translation(
 
 @router.get("/{name}/consumer-groups")
 async def followed_groups(translations: TranslationDep) -> FollowedGroups:
-    """Show the consumer groups that follow to the destination, with the reasons why one does not. The
-    response has the state stored at the destination, so the source is not needed."""
+    """Show the consumer groups whose positions are kept up to date at the destination, and for each group
+    that is not, the reason. The response has the state stored at the destination, so the source is not
+    needed."""
 
     def read() -> FollowedGroups:
         datastream = translations.datastream()
@@ -384,7 +389,7 @@ async def followed_groups(translations: TranslationDep) -> FollowedGroups:
             age_ms=None if found.round_ms is None else max(now_ms - found.round_ms, 0),
             unreadable=found.damaged,
             groups=[
-                FollowedGroupAnswer.from_group(one) for name, one in found.groups.items() if selects(name)
+                FollowedGroupAnswer.from_group(group) for name, group in found.groups.items() if selects(name)
             ],
         )
 

@@ -64,7 +64,8 @@ def plan(
     max_tasks: Annotated[int | None, typer.Option(help="Maximum number of tasks.")] = None,
     max_partitions: Annotated[int | None, typer.Option(help="Maximum number of partitions per task.")] = None,
     mode: Annotated[
-        Literal["full", "incremental"] | None, typer.Option(help="full: ignore the current placement.")
+        Literal["full", "incremental"] | None,
+        typer.Option(help="Kind of plan; full ignores the current placement."),
     ] = None,
     rebalance: Annotated[
         bool | None, typer.Option(help="Level the load of tasks instead of only resolving overloads.")
@@ -133,7 +134,7 @@ def _refuse_contradictions(
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
     """Return the capacity of the datastream's latest plan; empty without a name. Raises InvalidRequest if the
-    service has not planned it yet."""
+    service has not planned the datastream yet."""
     if not name:
         return {}
     from headrace.commands.datastreams.connection import connect
@@ -237,9 +238,9 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         print_table("moves", columns, document["moves"][:_MOVES_SHOWN])
 
 
-def _task_row(one: Mapping[str, Any]) -> dict[str, Any]:
-    load, share = rate_text(one["bytes_per_second"]), f"{one['percent_of_usable']} %"
-    return {**one, "load": load, "share_of_usable": share}
+def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
+    load, share = rate_text(task["bytes_per_second"]), f"{task['percent_of_usable']} %"
+    return {**task, "load": load, "share_of_usable": share}
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,8 @@ def loads(
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
-    Notes on stderr give the numbers of held and partial loads."""
+    Notes on stderr count the loads that are old (held) and those that cover only part of the window
+    (partial)."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

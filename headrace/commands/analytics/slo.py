@@ -37,9 +37,9 @@ def export_slos(
     client = connect(at, config)
     found = [client.get(path_of(name)) for name in names] if names else client.get(DATASTREAMS)
     documents = [
-        to_document(NamedObjective(one["name"], Objective(**objective)), one["owner"])
-        for one in found
-        for objective in one.get("objectives", [])
+        to_document(NamedObjective(definition["name"], Objective(**objective)), definition["owner"])
+        for definition in found
+        for objective in definition.get("objectives", [])
     ]
     if as_json:
         print_json(documents)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Names without characters that a shell interprets. Other names could inject a command."""
+"""Names without characters that a shell interprets. Names with other characters could inject a command."""
 _COMPLETION_SECONDS: Final = 1.0
 
 

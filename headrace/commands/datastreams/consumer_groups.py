@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -20,20 +21,20 @@ GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group."
 def list_groups(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show each group, and why it does not follow."""
+    """Show each group, and why its positions are not copied."""
     found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
     if as_json:
         print_json(found)
         return
     rows = [
         {
-            "group": one["group"],
-            "type": one["kind"],
-            "follows": "yes" if one["follows"] else "no",
-            "positions": f"{sum(each['follows'] for each in one['positions'])} of {len(one['positions'])}",
-            "reason": "; ".join([*one["reasons"], *([one["detail"]] if one["detail"] else [])]),
+            "group": group["group"],
+            "type": group["kind"],
+            "follows": "yes" if group["follows"] else "no",
+            "positions": f"{_followed(group)} of {len(group['positions'])}",
+            "reason": "; ".join([*group["reasons"], *([group["detail"]] if group["detail"] else [])]),
         }
-        for one in found["groups"]
+        for group in found["groups"]
     ]
     print_table(f"consumer groups of {name}", ["group", "type", "follows", "positions", "reason"], rows)
     _show_age(found)
@@ -43,12 +44,12 @@ def list_groups(
 def lag(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the positions of all groups at both ends."""
+    """Show the positions of all groups at both clusters."""
     found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
     if as_json:
         print_json(found)
         return
-    rows = [{"group": one["group"], **row} for one in found["groups"] for row in _positions(one)]
+    rows = [{"group": group["group"], **row} for group in found["groups"] for row in _positions(group)]
     columns = ["group", "partition", "offset", "to", "to_offset", "exact", "reason"]
     print_table(f"positions of {counted(len(found['groups']), 'group')}", columns, rows)
     _show_age(found)
@@ -81,14 +82,14 @@ def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each position."""
     return [
         {
-            "partition": f"{one['topic']}-{one['partition']}",
-            "offset": one["offset"],
-            "to": f"{one['to_topic']}-{one['partition']}",
-            "to_offset": one["to_offset"],
-            "exact": "yes" if one["is_exact"] else "no",
-            "reason": one["reason"],
+            "partition": f"{position['topic']}-{position['partition']}",
+            "offset": position["offset"],
+            "to": f"{position['to_topic']}-{position['partition']}",
+            "to_offset": position["to_offset"],
+            "exact": "yes" if position["is_exact"] else "no",
+            "reason": position["reason"],
         }
-        for one in group["positions"]
+        for position in group["positions"]
     ]
 
 
@@ -98,3 +99,7 @@ def _show_age(found: dict[str, Any]) -> None:
         console().print("not synchronised yet: check the option groups and the health of the leader")
     else:
         console().print(f"synchronised {age_text(found['age_ms'])} ago")
+
+
+def _followed(group: Mapping[str, Any]) -> int:
+    return sum(position["follows"] for position in group["positions"])

@@ -147,12 +147,12 @@ def list_all(
     print_table("datastreams", ["name", "status", "from", "to", "owner", "paused", "problem"], rows)
 
 
-def _pauses(one: dict[str, Any]) -> str:
+def _pauses(datastream: dict[str, Any]) -> str:
     """Format the pauses of a datastream: scope, requester, end and reason."""
     from mirror.model.datastreams.pauses import moment_text
 
-    found = [("", one["halt"])] if one.get("halt") else []
-    for topic, pause in (one.get("pauses") or {}).items():
+    found = [("", datastream["halt"])] if datastream.get("halt") else []
+    for topic, pause in (datastream.get("pauses") or {}).items():
         numbers = "*" if pause["partitions"] is None else ",".join(map(str, pause["partitions"]))
         found.append((f"{topic}:{numbers} ", pause))
     texts = []

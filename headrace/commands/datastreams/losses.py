@@ -1,4 +1,5 @@
-"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the store has lost."""
+"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the coordination store
+has lost."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ def restore(
     """Restore a lost datastream from its checkpoints."""
     client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
 
-    def restore_one(one: str) -> Any:
-        answer = client.post(f"{path_of_lost(one)}/restore", body, dry_run=dry_run)
+    def restore_one(name: str) -> Any:
+        answer = client.post(f"{path_of_lost(name)}/restore", body, dry_run=dry_run)
         if not as_json:
             show_outcome(answer, as_json=False, dry_run=dry_run)
         return answer
@@ -79,10 +80,10 @@ def forget(
     """Drop a lost datastream; keep topics and checkpoints."""
     client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
 
-    def forget_one(one: str) -> Any:
-        answer = client.delete(path_of_lost(one), dry_run=dry_run, **cause)
+    def forget_one(name: str) -> Any:
+        answer = client.delete(path_of_lost(name), dry_run=dry_run, **cause)
         if not as_json:
-            console().print(f"{one}: {'would be dropped' if dry_run else 'dropped'}")
+            console().print(f"{name}: {'would be dropped' if dry_run else 'dropped'}")
         return answer
 
     _each(client, name, forget_one, everything=everything, as_json=as_json)
@@ -100,13 +101,13 @@ def _each(
         raise InvalidRequest("pass the name of a lost datastream, or --all")
     names = [datastream["name"] for datastream in client.get(LOST_DATASTREAMS)] if everything else [name]
     answers = []
-    for one in names:
+    for lost in names:
         try:
-            answers.append(act(one))
+            answers.append(act(lost))
         except HeadraceError as error:
             if not everything or isinstance(error, Unreachable):
                 raise
-            complain(f"{one}: {error}")
+            complain(f"{lost}: {error}")
     if as_json:
         print_json(answers if everything else answers[0])
     if len(answers) < len(names):

@@ -20,7 +20,9 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the plan.")
 
 def plan(
     name: NameArgument,
-    full: Annotated[bool, typer.Option(help="Ignore the current placement where moving pays off.")] = False,
+    full: Annotated[
+        bool, typer.Option(help="Also move partitions that could stay, if that pays off.")
+    ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",

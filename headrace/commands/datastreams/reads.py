@@ -44,18 +44,23 @@ def lag(
         console().print("unassigned partitions may be missing: no response from the leader")
 
 
-def _known(one: dict[str, Any]) -> dict[str, Any]:
-    records = one["lag_records"]
-    return {"lag_records": UNKNOWN if records is None else records, "oldest": age_text(one["lag_ms"])}
+def _known(partition: dict[str, Any]) -> dict[str, Any]:
+    records = partition["lag_records"]
+    return {"lag_records": UNKNOWN if records is None else records, "oldest": age_text(partition["lag_ms"])}
 
 
-def _movement(one: dict[str, Any]) -> dict[str, Any]:
+def _movement(partition: dict[str, Any]) -> dict[str, Any]:
     """Return the cells of the movement state. The reason of the lane's state takes precedence over that of
     the movement state."""
-    found = one.get("movement") or {"state": "?", "eta_seconds": None, "seconds_to_loss": None, "reason": ""}
+    found = partition.get("movement") or {
+        "state": "?",
+        "eta_seconds": None,
+        "seconds_to_loss": None,
+        "reason": "",
+    }
     seconds = {"eta": found["eta_seconds"], "to_loss": found["seconds_to_loss"]}
     shown = {key: "" if value is None else duration_text(value) for key, value in seconds.items()}
-    return {**shown, "movement": found["state"], "reason": one["reason"] or found["reason"]}
+    return {**shown, "movement": found["state"], "reason": partition["reason"] or found["reason"]}
 
 
 def gaps(
@@ -78,18 +83,18 @@ def gaps(
         console().print(f"no stored progress for {len(found['unknown'])}: {', '.join(found['unknown'][:10])}")
 
 
-def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
-    why = [*one["events"]]
-    if one["refused"]:
-        why.append(f"paused itself: {one['refused']}")
-    if one["not_copied"]:
-        idle = one["not_copied"]
+def _gap_row(gaps: dict[str, Any]) -> dict[str, Any]:
+    why = [*gaps["events"]]
+    if gaps["refused"]:
+        why.append(f"paused itself: {gaps['refused']}")
+    if gaps["not_copied"]:
+        idle = gaps["not_copied"]
         why.append(f"{idle['state']}: {idle['reason']}" if idle["reason"] else idle["state"])
-    if one["destination_is_current"] is False:
+    if gaps["destination_is_current"] is False:
         why.append("the destination topic was deleted")
-    counts = {fate: count or None for fate, count in one["offsets"].items()}
+    counts = {fate: count or None for fate, count in gaps["offsets"].items()}
     return {
-        **{"partition": f"{one['topic']}-{one['partition']}", "up_to": one["next_offset"], "why": why},
+        **{"partition": f"{gaps['topic']}-{gaps['partition']}", "up_to": gaps["next_offset"], "why": why},
         **counts,
     }
 

@@ -45,10 +45,10 @@ def doctor(
             findings.append(finding)
             if not as_json:
                 _show(finding)
-    problems = sum(one.grade is Grade.PROBLEM for one in findings)
-    warnings = sum(one.grade is Grade.WARNING for one in findings)
+    problems = sum(finding.grade is Grade.PROBLEM for finding in findings)
+    warnings = sum(finding.grade is Grade.WARNING for finding in findings)
     if as_json:
-        print_json([asdict(one) for one in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         console().print(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}")
     if problems:

@@ -33,15 +33,15 @@ def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOptio
         )
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    health = one["health"] or {"is_leading": None, "epoch": "?", "data_plane": "?"}
+def _row(instance: Mapping[str, Any]) -> dict[str, Any]:
+    health = instance["health"] or {"is_leading": None, "epoch": "?", "data_plane": "?"}
     return {
-        "name": one["name"],
-        "state": instance_state(one),
-        "address": one["rest_address"],
+        "name": instance["name"],
+        "state": instance_state(instance),
+        "address": instance["rest_address"],
         "leads": "?" if health["is_leading"] is None else ("yes" if health["is_leading"] else "no"),
         "epoch": health["epoch"],
-        "weight": f"{one['weight']:g}",
+        "weight": f"{instance['weight']:g}",
         "data_plane": health["data_plane"] or "no worker is ready",
-        "not_well": list(instance_troubles(one)),
+        "not_well": list(instance_troubles(instance)),
     }

@@ -79,8 +79,8 @@ def _urgency(row: Mapping[str, Any]) -> tuple[bool, float, str]:
     return row["lag_ms"] is not None, -(row["lag_ms"] or 0), row["datastream"]
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    records = UNKNOWN if one["lag_records"] is None else one["lag_records"]
-    numbers = {"lag_records": records, "oldest": age_text(one["lag_ms"])}
-    states = [f"{count} {state}" for state, count in one["movement"].items()]
-    return {**one, **numbers, "unknown": one["unknown"] or None, "movement": ", ".join(states)}
+def _row(datastream: Mapping[str, Any]) -> dict[str, Any]:
+    records = UNKNOWN if datastream["lag_records"] is None else datastream["lag_records"]
+    numbers = {"lag_records": records, "oldest": age_text(datastream["lag_ms"])}
+    states = [f"{count} {state}" for state, count in datastream["movement"].items()]
+    return {**datastream, **numbers, "unknown": datastream["unknown"] or None, "movement": ", ".join(states)}

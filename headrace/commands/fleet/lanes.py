@@ -57,9 +57,9 @@ def lanes(
     )
     if len(kept) > limit:
         console().print(f"{len(kept) - limit} more; raise --limit, or use --json for all")
-    for one in found["instances"]:
-        if one["state"] != "answered":
-            console().print(f"no response from {one['name']}, {one['state']}: {one['reason']}")
+    for reply in found["instances"]:
+        if reply["state"] != "answered":
+            console().print(f"no response from {reply['name']}, {reply['state']}: {reply['reason']}")
 
 
 def state_of(lane: Mapping[str, Any]) -> str:

@@ -25,7 +25,8 @@ def export_state(
 ) -> None:
     """Write the state of a stopped service to a file.
 
-    Reads the store of the settings. The file contains the secret of the service: only you can read it.
+    Reads the coordination store that the settings name. The file contains the secret of the service: only you
+    can read it.
     """
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import to_document
@@ -52,7 +53,8 @@ def import_state(
 ) -> None:
     """Write an exported state to an empty store.
 
-    Writes to the store of the settings, which must be empty. An import that was interrupted can be repeated.
+    Writes to the coordination store that the settings name, which must be empty. An interrupted import can be
+    repeated.
     """
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import from_document

@@ -112,27 +112,27 @@ def _show_datastreams(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
 
 
 def _row(
-    one: Mapping[str, Any], movement: Mapping[str, Any] | None, incident: Mapping[str, Any] | None
+    datastream: Mapping[str, Any], movement: Mapping[str, Any] | None, incident: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     again = _recovered_ms(incident) if incident else None
     return {
-        "name": one["name"],
-        "status": one["status"],
-        "owner": one["owner"],
-        "objective": _objective(one),
-        "matter": list(_matters(one, movement, incident, again)),
-        "severity": severity_of(one, movement, incident, has_recovered=again is not None),
+        "name": datastream["name"],
+        "status": datastream["status"],
+        "owner": datastream["owner"],
+        "objective": _objective(datastream),
+        "matter": list(_matters(datastream, movement, incident, again)),
+        "severity": severity_of(datastream, movement, incident, has_recovered=again is not None),
     }
 
 
-def _objective(one: Mapping[str, Any]) -> list[str]:
+def _objective(datastream: Mapping[str, Any]) -> list[str]:
     """Format the objectives; if there are none, the single objective without a budget."""
-    found = one["objectives"] or ([one["objective"]] if one["objective"] else [])
+    found = datastream["objectives"] or ([datastream["objective"]] if datastream["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
 
 def _matters(
-    one: Mapping[str, Any],
+    datastream: Mapping[str, Any],
     movement: Mapping[str, Any] | None,
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
@@ -141,15 +141,15 @@ def _matters(
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
         yield f"loses records of {partitions} in {when}, first {loss['worst']}"
-    if one["problem"]:
-        yield one["problem"]["reason"]
+    if datastream["problem"]:
+        yield datastream["problem"]["reason"]
     if incident:
         yield _incident_text(incident, again_ms)
     states = movement["states"] if movement else ()
     for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
         yield f"{state['partitions']} {state['state']}, longest {state['worst']}: {state['reason']}"
-    if one["halt"]:
-        yield f"{one['status'].lower()}: {one['halt']['reason'] or 'no reason given'}"
+    if datastream["halt"]:
+        yield f"{datastream['status'].lower()}: {datastream['halt']['reason'] or 'no reason given'}"
 
 
 def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:

@@ -20,7 +20,7 @@ NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOM
 
 
 def config_file(path: Path | None = None) -> Path | None:
-    """Return the effective settings file: the given one, `HEADRACE_CONFIG`, or `./headrace.toml` if it
+    """Return the effective settings file: the given file, `HEADRACE_CONFIG`, or `./headrace.toml` if it
     exists."""
     if path is not None:
         return path

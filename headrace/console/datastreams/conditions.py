@@ -101,10 +101,10 @@ def _lagging_partitions(found: Mapping[str, Any], most_lag: int | None) -> str:
     return _named(behind, _lag) if behind else ""
 
 
-def _lag(one: Mapping[str, Any]) -> str:
-    if one["lag_records"] is None:
+def _lag(datastream: Mapping[str, Any]) -> str:
+    if datastream["lag_records"] is None:
         return "lag unknown"
-    return f"{counted(one['lag_records'], 'record')} behind"
+    return f"{counted(datastream['lag_records'], 'record')} behind"
 
 
 def _named(rows: Iterable[Mapping[str, Any]], description: Callable[[Mapping[str, Any]], str]) -> str:

@@ -136,7 +136,7 @@ def carry_out(
         try:
             _do(client, step, {"reason": reason, "requested_by": requested_by})
         except Unreachable as error:
-            rest = {one.name: "not tried" for one in steps[number + 1 :]}
+            rest = {step.name: "not tried" for step in steps[number + 1 :]}
             return {**failed, step.name: f"outcome unknown: {error}", **rest}
         except HeadraceError as error:
             failed[step.name] = str(error)

@@ -1,1 +1,1 @@
-"""Authentication by tokens of an OpenID Connect provider. Imported only if one is configured."""
+"""Authentication by tokens of an OpenID Connect provider. Imported only if a provider is configured."""

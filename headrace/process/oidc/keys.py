@@ -66,8 +66,9 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if this is
-        unknown, because no keys were read, the keys are too old, or a refresh is in progress."""
+        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if it is
+        unknown whether the issuer has the key, because no keys were read, the keys are too old, or a refresh
+        is in progress."""
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None
@@ -97,31 +98,33 @@ def public_keys(document: bytes) -> dict[str, PublicKey]:
     if not isinstance(listed, list):
         raise InvalidRequest('invalid key set: expected {"keys": […]}')
     found: dict[str, PublicKey] = {}
-    for one in listed:
-        algorithm = _algorithm_of(one)
+    for listed_key in listed:
+        algorithm = _algorithm_of(listed_key)
         if not algorithm:
             continue
         try:
-            key = jwt.PyJWK.from_dict(one, algorithm).key
+            key = jwt.PyJWK.from_dict(listed_key, algorithm).key
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            _log.warning("ignoring unusable issuer key", key=one["kid"][:_KID_SHOWN], reason=str(error))
+            _log.warning(
+                "ignoring unusable issuer key", key=listed_key["kid"][:_KID_SHOWN], reason=str(error)
+            )
             continue
         if algorithm == "RS256" and key.key_size < _LEAST_RSA_BITS:
-            _log.warning("ignoring short issuer key", key=one["kid"][:_KID_SHOWN], bits=key.key_size)
+            _log.warning("ignoring short issuer key", key=listed_key["kid"][:_KID_SHOWN], bits=key.key_size)
             continue
-        found[one["kid"]] = PublicKey(key, algorithm)
+        found[listed_key["kid"]] = PublicKey(key, algorithm)
     if not found:
         raise InvalidRequest(f"the key set has no usable key for {' or '.join(_ALGORITHMS.values())}")
     return found
 
 
-def _algorithm_of(one: Any) -> str:
+def _algorithm_of(document: Any) -> str:
     """Return the algorithm of a key; empty if it is not a public signing key with a supported algorithm."""
-    if not isinstance(one, dict) or not isinstance(one.get("kid"), str) or "d" in one:
+    if not isinstance(document, dict) or not isinstance(document.get("kid"), str) or "d" in document:
         return ""
-    kind, curve = one.get("kty"), one.get("crv")
+    kind, curve = document.get("kty"), document.get("crv")
     if not isinstance(kind, str) or not isinstance(curve, str | None):
         return ""
     algorithm = _ALGORITHMS.get((kind, curve), "")
-    is_for_it = one.get("alg", algorithm) == algorithm and one.get("use", "sig") == "sig"
+    is_for_it = document.get("alg", algorithm) == algorithm and document.get("use", "sig") == "sig"
     return algorithm if is_for_it else ""

@@ -5,8 +5,8 @@
 
 A new file is written under another name and renamed, so that its first frames are always complete. Appended
 frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged, and is cut
-off. If an intact frame follows a damaged frame, the disk or a person has damaged the file, and the file is
-rejected.
+off. If an intact frame follows a damaged frame, the damage has another cause (a faulty disk, a manual
+change), and the file is rejected.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def read_frames(path: Path) -> Frames:
         at += _FRAME_HEAD_SIZE + len(payload)
     if at < len(data) and _has_intact_frame(data, at, len(payloads)):
         raise DamagedStore(
-            f"{path} is damaged at byte {at}, before records that are intact",
+            f"{path} is damaged at byte {at}; the records after that are intact",
             advice="restore the file from a backup, or move it away and import the latest"
             " headrace state export; do not edit it",
         )

@@ -86,12 +86,12 @@ class _CopiedLog:
         return result
 
     def sync(self) -> None:
-        """Do nothing: nobody else changes the copy."""
+        """Do nothing: no other process changes the copy."""
 
 
 def session_on_copy(folder: Path) -> StoreSession:
     """Return a session on a copy of the state in a folder, which another process may use. Its changes are not
-    stored. Raises ConfigError if the folder cannot be read, DamagedStore, NewerFormat."""
+    stored. Raises DamagedStore, NewerFormat; ConfigError if the folder cannot be read."""
     try:
         state = read_state(folder)
     except FileNotFoundError:

@@ -259,8 +259,8 @@ class EmbeddedStore:
 
 
 def read_state(folder: Path) -> State:
-    """Read the state in a folder without changing it. Raises FileNotFoundError if there is none, OSError,
-    DamagedStore, NewerFormat."""
+    """Read the state in a folder without changing it. Raises OSError, DamagedStore, NewerFormat;
+    FileNotFoundError if there is none."""
     path = folder / FILE_NAME
     return _state_of(path, read_frames(path).payloads)
 

@@ -84,7 +84,7 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """Combine the errors into one, of a permanent kind if there is one."""
+    """Combine the errors into one error. It has a permanent kind if any of the errors has one."""
     if not failures:
         return Unreachable(f"{name} has no addresses")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])

@@ -19,7 +19,7 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Maximum age of a record, more than thirty years. A record that seems to be older has no usable
+"""Maximum age of a record, more than thirty years. A record that seems to be older than that has no usable
 timestamp."""
 MOST_QUESTIONS: Final = 12
 """Maximum number of lookups. Each lookup reduces the ratio of the largest to the smallest possible age to its

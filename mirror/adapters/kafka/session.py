@@ -27,8 +27,8 @@ attempt before the next. A healthy cluster responds much sooner."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""Memory for the responses of one cluster, which are processed at once. It is separate for each cluster,
-because a cluster that stalls within a response retains the memory."""
+"""Memory for the responses of one cluster, which are processed at once. Each cluster has memory of its own,
+because a cluster that stalls within a response keeps the memory occupied."""
 
 
 class ClusterSession:

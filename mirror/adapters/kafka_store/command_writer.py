@@ -1,8 +1,8 @@
 """Writes the commands of one process to the log, in order, with its own idempotent producer.
 
-One batch is under way at a time. If the fate of a batch is unknown, its commands fail and the next batch has
-a higher producer epoch: from then on the broker rejects the earlier one, however late it arrives. A failed
-command therefore never takes effect after a later one of the same process.
+At most one batch is in flight. If it is unknown whether a batch was written, its commands fail, and the next
+batch has a higher producer epoch. The broker then rejects the earlier batch, however late it arrives. A
+failed command therefore never takes effect after a later command of the same process.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _ProducerState:
 
 @dataclass(slots=True)
 class _Commands:
-    """Commands to be written, and the promises of all whose result is unknown."""
+    """Commands to be written, and the promises of all commands whose result is unknown."""
 
     waiting: deque[_QueuedCommand] = field(default_factory=deque)
     results: dict[int, Promise[Result]] = field(default_factory=dict)
@@ -71,7 +71,8 @@ class _Commands:
 
 
 class CommandWriter:
-    """Writer of one process. Used on the loop's thread only. `largest_bytes`: of the records of a batch."""
+    """Writer of one process. Used on the loop's thread only. `largest_bytes`: maximum size of the records in
+    a batch."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
         self._cluster = cluster
@@ -84,8 +85,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Write a command soon. The promise gets its result when the command is read back, or Unreachable if
-        its fate is unknown."""
+        """Queue a command. The promise gets the result when the command has been read back from the log, or
+        Unreachable if it is unknown whether the command was written."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -112,7 +113,7 @@ class CommandWriter:
                 promise.resolve(command.result)
 
     def fail_all(self, error: HeadraceError) -> None:
-        """Fail every command whose result is unknown, and write none of those that wait."""
+        """Fail every command whose result is unknown, and discard the queue."""
         results, self._queue.results = self._queue.results, {}
         self._queue.waiting.clear()
         for promise in results.values():
@@ -158,7 +159,11 @@ class CommandWriter:
 
     def _parts_of(self, group: Sequence[_QueuedCommand]) -> list[bytes]:
         largest = self._largest - _RECORD_OVERHEAD
-        return [part for one in group for part in split_command(self._name, one.number, one.encoded, largest)]
+        return [
+            part
+            for queued in group
+            for part in split_command(self._name, queued.number, queued.encoded, largest)
+        ]
 
     async def _write(self, values: Sequence[bytes]) -> None:
         try:
@@ -190,7 +195,8 @@ class CommandWriter:
         return ProducerStamp(found.producer_id, found.epoch)
 
     def _next_epoch(self) -> None:
-        """Fence our earlier batches as soon as another one is stored."""
+        """Increase the producer epoch, so that the broker rejects earlier batches of this process once it has
+        stored the next batch."""
         if self._identity is None:
             return
         former = self._identity.stamp
@@ -199,8 +205,8 @@ class CommandWriter:
         )
 
     def _fail(self, group: Sequence[_QueuedCommand], error: HeadraceError) -> None:
-        for one in group:
-            promise = self._queue.results.pop(one.number, None)
+        for queued in group:
+            promise = self._queue.results.pop(queued.number, None)
             if promise is not None:
                 promise.fail(
                     Unreachable(

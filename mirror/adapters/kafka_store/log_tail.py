@@ -21,7 +21,7 @@ _WAIT: Final = FetchWait(500, "tail")
 
 
 class LogRecord(NamedTuple):
-    """A record of the partition. `value` is empty for a record of a format that only others write."""
+    """A record of the partition. `value` is empty if the record has a format that this store never writes."""
 
     offset: int
     value: bytes | None
@@ -49,9 +49,9 @@ class LogTail:
         self._position = offset
 
     async def read(self) -> ReadRecords:
-        """Return the next records, none if none arrives for a moment.
+        """Return the next records; none if no record arrives while the fetch waits.
 
-        Raises LogDiscontinued, Unreachable, and the errors for codes of the broker.
+        Raises LogDiscontinued, Unreachable, and the error for an error code of the broker.
         """
         position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
@@ -86,7 +86,9 @@ class LogTail:
                 following = header.last_offset + 1
                 epoch = max(epoch, header.leader_epoch)
                 if not header.attributes & CONTROL:
-                    records += [LogRecord(one.offset, one.value) for one in read_batch(batch, header)]
+                    records += [
+                        LogRecord(record.offset, record.value) for record in read_batch(batch, header)
+                    ]
             position = max(position, following)
         self._position, self._epoch = position, epoch
         return ReadRecords(tuple(records), len(part.records))

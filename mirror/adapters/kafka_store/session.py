@@ -28,7 +28,8 @@ from mirror.model.nodes import SessionState
 _log = logging.getLogger(__name__)
 _CLIENT_ID: Final = "headrace-coordination"
 _REQUEST_SHARE: Final = 2 / 3
-"""Timeout of one request, as a share of the session timeout: time remains to find another leader."""
+"""Timeout of one request, as a share of the session timeout. The remaining time suffices to find another
+leader."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
 _MOMENT_SECONDS: Final = 2.0
 _FAREWELL_SECONDS: Final = 5.0
@@ -117,8 +118,8 @@ class KafkaSession(StoreSession):
     def start(self) -> None:
         """Read the log and open a session.
 
-        Raises Unreachable after `connect_timeout_seconds`, at once ConfigError for unsuitable topics,
-        NotAuthorized, NewerFormat, DamagedStore.
+        Raises NotAuthorized, NewerFormat, DamagedStore; ConfigError for unsuitable topics; Unreachable after
+        `connect_timeout_seconds`.
         """
         access = usable_access(self._cluster)
         self._thread.post(partial(self._begin, access))
@@ -159,8 +160,8 @@ class KafkaSession(StoreSession):
         self.stop()
 
     def wait_for_silent_sessions(self) -> None:
-        """Wait until every other session has shown a sign of life, or has been ended after its timeout.
-        Raises TimedOut if that never becomes clear."""
+        """Wait until every other session has sent a heartbeat, or has been ended after its timeout. Raises
+        TimedOut if some session does neither."""
         store = self._threaded.opened()
         seconds = store.longest_timeout * _JUDGED_TIMEOUTS
         self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())

@@ -1,4 +1,5 @@
-"""Snapshots in their compacted topic. They allow to trim the log and to delete older snapshots."""
+"""Snapshots in a compacted topic. A new snapshot allows the log to be trimmed and older snapshots to be
+deleted."""
 
 from __future__ import annotations
 
@@ -42,9 +43,10 @@ class SnapshotTopic:
         self._topics = topics
 
     async def newest_state(self) -> LogState:
-        """Return a state from which the log can be read on: of the newest intact snapshot, or an empty one.
+        """Return the state of the newest intact snapshot, from which the log can be read on; an empty state
+        without one.
 
-        Raises DamagedStore if the log was trimmed and no snapshot covers its start, Unreachable, Refused.
+        Raises Unreachable, Refused; DamagedStore if the log was trimmed and no snapshot covers its start.
         """
         shelf = await self._shelf()
         start, end = await log_range(self._cluster, self._topics.log)
@@ -76,14 +78,15 @@ class SnapshotTopic:
         shelf = await self._shelf()
         before, keys = shelf.superseded(self._topics.log_id)
         start, end = await log_range(self._cluster, self._topics.log)
-        intact = [one.next_offset for one in shelf.usable(self._topics.log_id, start, end)]
-        if before > start and sum(one >= before for one in intact) >= KEPT:
+        intact = [state.next_offset for state in shelf.usable(self._topics.log_id, start, end)]
+        if before > start and sum(offset >= before for offset in intact) >= KEPT:
             await self._trim(before)
         for some in batches_of(keys, self._topics.largest_bytes // 4):
             await self._put([(key, None) for key in some])
 
     async def _trim(self, before: int) -> None:
-        """Delete the log before an offset. Logs a refusal: the log then only becomes longer."""
+        """Delete the records of the log before an offset. A refusal by the broker is only logged, because the
+        log then merely becomes longer."""
         place = self._topics.log
 
         async def attempt() -> None:

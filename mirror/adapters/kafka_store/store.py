@@ -34,15 +34,16 @@ _ID_BYTES: Final = 8
 _STEPS: Final = 12
 """Checks of the session within a session timeout."""
 _TOGETHER_SECONDS: Final = 0.05
-"""Time in which changes of other instances gather: a fleet writes dozens of heartbeats a second, and reading
-each one alone would take several per cent of a core of every instance."""
+"""Time for which changes of other instances gather before they are read. All instances together write dozens
+of heartbeats a second; reading each one alone would take several per cent of a core of every instance."""
 _PAUSE_SECONDS: Final = 0.25
 _LONG_PAUSE_SECONDS: Final = 5.0
 """Pause after an error that a retry does not correct."""
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
-"""Bytes of the log that are always tolerated before a new snapshot."""
+"""Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Further growth, as a share, for which every instance leaves a snapshot to the one before it."""
+"""Additional growth of the log for which an instance waits, as a share, for each instance before it in the
+order of sessions. Normally only the first instance writes the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class StoreEvents:
 
 @dataclass(slots=True)
 class _Followed:
-    """The log that is followed since it was last loaded. `growth`: bytes since the latest snapshot."""
+    """The log since it was last loaded. `growth`: bytes since the latest snapshot."""
 
     topics: StoreTopics
     state: LogState
@@ -85,10 +86,10 @@ class LogTrouble:
     reported: str = ""
 
     def note(self, error: HeadraceError | None, now: float, patience: float) -> bool:
-        """Note the present error; None if the log can be used. Returns whether to report it.
+        """Note the present error; None if the log can be used. Return whether to report it.
 
-        A retriable error is reported once it has lasted for `patience` seconds: the election of a leader is
-        shorter.
+        A retriable error is reported only after `patience` seconds, because the election of a partition
+        leader takes less time.
         """
         if self.error is None:
             self.since = now
@@ -133,7 +134,7 @@ class KafkaStore:
 
     @property
     def contact(self) -> SessionContact | None:
-        """Contact of the session; None while there is none."""
+        """Contact of the current session; None if there is no session."""
         return self._contact
 
     @property
@@ -162,7 +163,7 @@ class KafkaStore:
         await self.submit(Heartbeat(self.identity.name, contact.send(self.loop.now())))
 
     async def end_session(self) -> None:
-        """End the session, and open no other one. Raises Unreachable."""
+        """End the session, and do not open another one. Raises Unreachable."""
         self._is_leaving = True
         if self._contact is not None:
             self._contact, self.state = None, SessionState.LOST
@@ -176,7 +177,7 @@ class KafkaStore:
         self._cluster.close()
 
     async def others_judged(self) -> None:
-        """Return when every session of the log that was loaded has sent a heartbeat since or was ended."""
+        """Return when every session in the loaded log has sent a further heartbeat, or was ended."""
         while self._followed is None or self._observer.unheard:
             await self.loop.sleep(self._options.session_timeout_seconds / _STEPS)
 
@@ -378,7 +379,7 @@ class KafkaStore:
         """End the sessions that were silent for their timeout, while our own is certain to be alive."""
         if self.state is not SessionState.CONNECTED:
             return
-        self._ending = {name: one for name, one in self._ending.items() if not one.is_done}
+        self._ending = {name: promise for name, promise in self._ending.items() if not promise.is_done}
         for command in self._observer.silent(now):
             if command.session not in self._ending:
                 _log.warning("ending the silent session %s of another instance", command.session)

@@ -15,8 +15,8 @@ from mirror.client.event_loop import Loop
 
 
 class SharedStoreFacts(NamedTuple):
-    """Offsets of the log, and the least number of replicas of its topics. `missing`: topics that the first
-    instance creates; the other fields are then 0."""
+    """Offsets of the log, and the lowest number of replicas of its topics. `missing`: topics that the first
+    instance will create; the other fields are then 0."""
 
     missing: tuple[str, ...] = ()
     start: int = 0

@@ -1,6 +1,6 @@
 """The two topics of the store: created on first use, and checked whenever an instance starts to read.
 
-Acknowledged commands must survive the loss of a broker, and nothing but `DeleteRecords` may delete them.
+Acknowledged commands must survive the loss of a broker. Only `DeleteRecords` may delete them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ _SNAPSHOTS: Final = {
 }
 _BEING_CREATED: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE)
 _BATCH_MARGIN: Final = 4 * 1024
-"""Bytes of a batch besides its records."""
+"""Bytes of a batch in addition to its records."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreTopics:
     """The checked topics.
 
-    `log_id`: topic id of the log, in hexadecimal digits; empty if the cluster has none. `largest_bytes`: size
-    of the records of a batch that both topics accept. `replicas`: least number of both.
+    `log_id`: topic id of the log in hexadecimal digits; empty if the cluster has no topic ids.
+    `largest_bytes`: maximum size of the records in a batch that both topics accept. `replicas`: the lower
+    number of replicas of both.
     """
 
     log: TopicPartition
@@ -65,8 +66,8 @@ async def missing_topics(cluster: Cluster, topic: str) -> Sequence[str]:
 async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -> StoreTopics:
     """Create missing topics, and check their settings.
 
-    `replication_factor`: of new topics; -1 for three, or as many as there are brokers. Raises as
-    `check_topics`.
+    `replication_factor`: replicas of new topics; -1 means three, or one per broker if there are fewer
+    brokers. Raises the errors of `check_topics`.
     """
     for name in await missing_topics(cluster, topic):
         await _create(cluster, name, _required(topic)[name], replication_factor)
@@ -74,7 +75,7 @@ async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -
 
 
 async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
-    """Check both topics. Raises ConfigError for unsuitable settings, NotAuthorized, Refused, Unreachable."""
+    """Check both topics. Raises NotAuthorized, Refused, Unreachable; ConfigError for unsuitable settings."""
     required = _required(topic)
     await cluster.refresh(required)
     for name in required:
@@ -89,7 +90,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
         if found.error:
             right = f"DescribeConfigs on topic {name}"
             raise cluster.error(found.error, f"describing topic {name}", right, found.message)
-        values = {key: one.value for key, one in found.settings.items()}
+        values = {key: setting.value for key, setting in found.settings.items()}
         wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
         largest.append(int(values["max.message.bytes"]))
     if wrong:
@@ -125,8 +126,8 @@ def _check_metadata(cluster: Cluster, name: str) -> None:
         raise cluster.error(topic.error, f"metadata of topic {name}", f"Describe on topic {name}")
     if len(topic.leaders) > 1:
         raise ConfigError(
-            f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the order of"
-            " commands requires one",
+            f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the"
+            " coordination log needs exactly one",
             advice="set coordination.topic to a new name",
         )
 

@@ -17,7 +17,7 @@ class OwnerLocks:
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def of(self, owner: str | None) -> AbstractContextManager[object]:
-        """Return the lock of an owner; for None, a context that never waits."""
+        """Return the lock of an owner; without an owner, a context manager that never waits."""
         if owner is None:
             return contextlib.nullcontext()
         with self._mutex:

@@ -9,6 +9,7 @@ from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import GROUP_ID, TASK_PREFIX
 from mirror.model.load import impossible_limits
+from mirror.wording import counted
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
@@ -26,9 +27,9 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
     if bounds := impossible_limits(member.limits for member in (datastream, *members)):
         least, most = bounds
         raise InvalidRequest(
-            f"datastreams of group {datastream.group} share tasks, but require at least {least}"
-            f" and at most {most}",
-            advice="the strictest limits of the group apply; make the limits consistent",
+            f"datastreams of group {datastream.group} share tasks, but together require at least {least}"
+            f" and at most {counted(most, 'task')}",
+            advice="the strictest limits of all of them apply; change min_tasks or max_tasks",
         )
 
 

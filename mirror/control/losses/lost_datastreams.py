@@ -47,7 +47,8 @@ class LostDatastreams:
         return tuple(stored for stored in self.store.all() if stored.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Return a lost datastream. Raises NotFound; AlreadyExists if its name has been used again."""
+        """Return a lost datastream. Raises NotFound, and AlreadyExists if another datastream now has the
+        name."""
         with suppress(NotFound):
             self.control.look(name)
             raise AlreadyExists(
@@ -82,13 +83,13 @@ class LostDatastreams:
         Raises the exceptions of a creation. If the datastream may not adopt topics, the topics that it has
         written are read from the destination, which may raise Unreachable.
         """
-        one = command.datastream
-        may_adopt = self.control.may_adopt(one)
-        written = () if may_adopt else self.written(one.destination, one.group)
-        self.records.begin(one)
+        datastream = command.datastream
+        may_adopt = self.control.may_adopt(datastream)
+        written = () if may_adopt else self.written(datastream.destination, datastream.group)
+        self.records.begin(datastream)
         stored = self.control.create(command)
         if not may_adopt:
-            self.records.claim(one, written)
+            self.records.claim(datastream, written)
         self.store.remove(stored.datastream.name)
         return stored
 

@@ -51,8 +51,8 @@ class MonitorActions:
         bounds.line("the holder", holder)
         control.check_right_to_all()
         live = self.live() if instance is not None else ()
-        sequence = next((one.sequence for one in live if one.name == instance), None)
-        return self.store.hold(holder, sequence, lambda: {one.sequence for one in self.live()})
+        sequence = next((session.sequence for session in live if session.name == instance), None)
+        return self.store.hold(holder, sequence, lambda: {session.sequence for session in self.live()})
 
     def release(self, control: Control, holder: str) -> None:
         """Release the lease, so that another monitor can take over at once. Raises Forbidden and

@@ -32,8 +32,8 @@ def effect_of(decision: Decision) -> PlacementEffect:
         for partition, load in report.loads.items()
     }
     overloaded = sum(len(group_plan.overloaded) for group_plan in decision.group_plans.values())
-    carried = [loads.get((one.group, one.partition)) for one in moves]
-    known = [one for one in carried if one is not None]
+    carried = [loads.get((move.group, move.partition)) for move in moves]
+    known = [load for load in carried if load is not None]
     if not decision.are_loads_known or len(known) < len(moves) or not decision.group_plans:
         return PlacementEffect(len(moves), overloaded_after=overloaded)
     after: dict[TaskName, float] = {}

@@ -43,7 +43,7 @@ def begins_at_end(datastream: Datastream) -> bool:
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return the record to store. `topics`: all topics of the source. `known`: the record so far.
+    """Return the record to store. `topics`: all topics of the source. `known`: the record as stored so far.
 
     A datastream that is created again with the same name gets a new record. An update that selects further
     topics adds these to the record.

@@ -27,7 +27,8 @@ _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError
 
 
 class FirstPartitionsStore:
-    """One record for each datastream that starts at the end. Thread-safe; only the leader writes."""
+    """Stored partitions of each datastream that starts at the end of the log: one record per datastream.
+    Thread-safe; only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

@@ -86,11 +86,11 @@ class LostStore:
     def forget(self, lost: StoredDatastream) -> None:
         """Drop a lost definition permanently. Instances that still know it consider it deleted. Raises
         NotFound, VersionConflict."""
-        one = lost.datastream
+        datastream = lost.datastream
         for attempt in range(_ATTEMPTS):
-            deletion = self._deletions.changes(one.name, created_ms_of(one))
+            deletion = self._deletions.changes(datastream.name, created_ms_of(datastream))
             try:
-                self._nodes.change_together((NodeDeletion(_path(one.name)), *deletion))
+                self._nodes.change_together((NodeDeletion(_path(datastream.name)), *deletion))
             except (AlreadyExists, VersionConflict):
                 if attempt == _ATTEMPTS - 1:
                     raise

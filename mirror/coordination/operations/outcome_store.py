@@ -25,8 +25,8 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of outcomes. It equals that of pending requests, so that every outcome is found even if all
-requests end at once."""
+"""Maximum number of outcomes. The limit equals that of pending requests, so that every outcome can be found
+even if all requests end at the same time."""
 
 OUTCOMES_OF_GROUP: Final = 50
 """Limit of outcomes of each group."""

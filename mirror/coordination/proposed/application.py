@@ -33,7 +33,7 @@ class Application:
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
     """Return the result of the first apply request; None if there is none."""
-    request = next((one for one in world.requests if isinstance(one, ApplyRequest)), None)
+    request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
     if request is None:
         return None
     with Bulkhead(through=(Unreachable, CoordinationError)) as reading:

@@ -3,8 +3,8 @@
     sealing ──▶ sealed ──▶ deleting ──▶ (no record: the topic is deleted)
        └───────────┴───────────┴──▶ restoring ──▶ (no record: the topic is in use again)
 
-Each phase is stored before its actions. All actions can be repeated, so a phase that was interrupted is
-continued by doing it again.
+Each phase is stored before its actions. All actions can be repeated, so an interrupted phase is continued by
+running it again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WriteDenial(StrEnum):
     WANTED = "wanted"
     MADE = "made"
     FOUND = "found"
-    """It existed before, so it remains."""
+    """The ACL existed before the retirement, so it is not deleted."""
     NO_AUTHORIZER = "no-authorizer"
     NOT_WANTED = "not-wanted"
 
@@ -41,10 +41,10 @@ class WriteDenial(StrEnum):
 class Retirement:
     """Retirement of a topic; times in epoch milliseconds.
 
-    `topic_id`, `ends`: of the topic when it was sealed. `selected`: datastreams whose expression matches only
-    the topic; `paused`: selected ones that the retirement pauses and a restoration resumes. `due_ms`: end of
-    the waiting time, 0 before the topic is sealed. `emptied`: number of partitions whose records are deleted.
-    `problem`: why the last attempt stopped.
+    `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams whose
+    expression matches only the topic; `paused`: those of them that the retirement pauses and a restoration
+    resumes. `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of partitions
+    whose records are deleted. `problem`: why the last attempt stopped.
     """
 
     cluster: ClusterRef
@@ -81,20 +81,23 @@ class Retirement:
         return replace(self, phase=RetirementPhase.DELETING, problem="")
 
     def restoring(self) -> Retirement:
-        """Return the retirement that is taken back."""
+        """Return the retirement in its phase RESTORING, in which its earlier steps are undone."""
         return replace(self, phase=RetirementPhase.RESTORING, problem="")
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic now. Use since the seal is an objection whatever the
-    limits."""
+    """Return the reasons not to delete a sealed topic now. Any use since the seal prevents the deletion,
+    whatever the limits are."""
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.sighting
     if evidence.look.ends != retirement.ends:
         found[KeepReason.INFLOW] = None
     if evidence.look.readers or (seen is not None and seen.read_ms > retirement.started_ms):
         found[KeepReason.READERS] = None
-    if any(one.datastream not in retirement.selected or not one.is_halted for one in evidence.selectors):
+    if any(
+        selector.datastream not in retirement.selected or not selector.is_halted
+        for selector in evidence.selectors
+    ):
         found[KeepReason.SELECTED] = None
     return tuple(found)
 
@@ -103,6 +106,6 @@ def require_unused(evidence: TopicEvidence) -> None:
     """Raise IllegalTransition with the reasons unless the topic is unused."""
     if evidence.reasons:
         raise IllegalTransition(
-            f"topic {evidence.topic} of {evidence.cluster} is not unused: {', '.join(evidence.reasons)}",
+            f"topic {evidence.topic} of {evidence.cluster} is in use: {', '.join(evidence.reasons)}",
             advice="headrace topics unused --all shows the evidence",
         )

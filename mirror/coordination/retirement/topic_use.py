@@ -1,9 +1,9 @@
 """Decision whether a topic is unused. Pure.
 
-A look is the state of a topic at one moment. A sighting is the stored sum of all looks: since when the topic
-is known, watched and without inflow. A topic is unused if no reason speaks for keeping it; every unknown fact
-is such a reason. Timestamps of records are not used, because a topic that was filled today may contain
-records of last year.
+A look is the state of a topic at one moment. A sighting summarizes all looks at a topic: since when the topic
+is known, since when it is observed without a gap, and since when no records were written. A topic is unused
+if no reason speaks for keeping it; every unknown fact is such a reason. Timestamps of records are not used,
+because a topic that was filled today may contain records of last year.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
 DAY_MS: Final = 86_400_000
 LONGEST_GAP_MS: Final = 3 * DAY_MS
-"""Longest time between two looks in which no reader can go unnoticed. Kafka keeps the committed offsets of a
-group without members for seven days by default."""
+"""Longest time between two looks for which every reader is still noticed. Kafka keeps the committed offsets
+of a group without members for seven days by default."""
 _SERVICE_PREFIX: Final = "_"
 """Prefix of topics that belong to Kafka or to tools, such as `__consumer_offsets` and `_schemas`."""
 
@@ -65,10 +65,11 @@ class ClusterLook:
 
 
 class TopicSighting(NamedTuple):
-    """Sum of all looks at a topic; times in epoch milliseconds.
+    """Summary of all looks at a topic; times in epoch milliseconds.
 
-    `first_ms`: first look. `watched_ms`: start of the looks without a gap. `seen_ms`: last look. `quiet_ms`:
-    look since which the end offsets have not changed. `read_ms`: last look with a reader, 0 without one.
+    `first_ms`: first look. `watched_ms`: first look since the last gap between looks. `seen_ms`: last look.
+    `quiet_ms`: look since which the end offsets have not changed. `read_ms`: last look with a reader, 0
+    without one.
     """
 
     topic_id: str
@@ -99,7 +100,7 @@ def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> Topic
 
 
 def replace_sighting(before: TopicSighting, **fields: int | str) -> TopicSighting:
-    """Return the sighting with other values."""
+    """Return the sighting with the given values replaced."""
     return TopicSighting(**{**before._asdict(), **fields})
 
 
@@ -146,7 +147,7 @@ class UnusedRules:
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
     """All facts about a topic of one cluster. `sighting`: None if it was never seen before. `reasons`:
-    reasons to keep it, none if it is unused."""
+    reasons to keep the topic; empty if the topic is unused."""
 
     cluster: ClusterRef
     topic: str
@@ -181,7 +182,7 @@ def _reasons(evidence: TopicEvidence, rules: UnusedRules, now_ms: int) -> Sequen
     found = {
         KeepReason.INTERNAL: look.internal or rules.is_internal(topic),
         KeepReason.ALLOW_LIST: any(fnmatchcase(topic, pattern) for pattern in rules.keep),
-        KeepReason.SELECTED: not all(one.is_only for one in evidence.selectors),
+        KeepReason.SELECTED: not all(selector.is_only for selector in evidence.selectors),
         KeepReason.YOUNG: first_ms > least_ms,
         KeepReason.NOT_WATCHED: watched_ms > least_ms or is_interrupted,
         KeepReason.INFLOW: quiet_ms > least_ms or is_changed,
@@ -202,17 +203,21 @@ def selectors_of(
     """Return the datastreams that read or write a topic.
 
     `aliases`: names that may mean the cluster of the topic. `topics_of`: topics of source clusters, None if
-    unknown. An expression matches nothing else only if it is the name of the topic.
+    unknown. An expression that is not just the name of the topic may also match other topics.
     """
     found = []
-    for one in datastreams:
-        sources = {topic} if one.source in aliases else set[str]()
-        if one.destination in aliases and (origin := one.naming.source(topic)) is not None:
+    for datastream in datastreams:
+        sources = {topic} if datastream.source in aliases else set[str]()
+        if datastream.destination in aliases and (origin := datastream.naming.source(topic)) is not None:
             sources.add(origin)
-        for name in sorted(filter(one.selection.matches, sources)):
-            present = topics_of.get(one.source)
-            is_only = present is not None and _takes_only(one, name, present)
-            found.append(TopicSelector(one.name, one.metadata.get(OWNER, ""), is_only, one.status.is_halted))
+        for name in sorted(filter(datastream.selection.matches, sources)):
+            present = topics_of.get(datastream.source)
+            is_only = present is not None and _takes_only(datastream, name, present)
+            found.append(
+                TopicSelector(
+                    datastream.name, datastream.metadata.get(OWNER, ""), is_only, datastream.status.is_halted
+                )
+            )
     return tuple(found)
 
 

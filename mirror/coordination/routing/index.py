@@ -13,8 +13,8 @@ _T = TypeVar("_T")
 class SelectionIndex(Generic[_T]):
     """Values indexed by the topics that their selections match.
 
-    Selections are stored under the common prefixes of the names that they match. A name is tested only on
-    selections with a matching prefix and on those without a known prefix (`.*-orders`).
+    Selections are stored under the common prefixes of the names that they match. A name is tested only with
+    selections that have a matching prefix, and with selections without a known prefix (`.*-orders`).
     """
 
     def __init__(self, selections: Iterable[tuple[TopicSelection, _T]]) -> None:

@@ -41,8 +41,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield the conflict of limits. Each datastream by itself is valid, but the minimum of one datastream can
-    exceed the maximum of another."""
+    """Yield the conflict of limits. Each datastream is valid on its own, but the minimum of one datastream
+    can exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

@@ -3,7 +3,7 @@
 Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with other
 stems can neither return through the new datastream nor be written by it twice, so they need not be checked.
 Stems are unique only if every destination name is `*` or a prefix, and no prefix starts with another prefix.
-Then every name has exactly one stem.
+In this case every name has exactly one stem.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_STEMS: Final = 100
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
     """Return the names that share a stem with any name that the new datastream can select.
 
-    `ways`: source, destination and naming of all datastreams that can bring records back, including the new
+    `ways`: source, destination and naming of all datastreams that can copy records back, including the new
     one. Returns all names if stems are ambiguous or there are too many paths through the clusters.
     """
     ways = frozenset(ways)
@@ -51,7 +51,7 @@ def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
             return None
         before.add(prefix)
     prefixes = tuple(sorted(before - {""}))
-    is_certain = not any(longer.startswith(one) for one, longer in pairwise(prefixes))
+    is_certain = not any(longer.startswith(shorter) for shorter, longer in pairwise(prefixes))
     return prefixes if is_certain else None
 
 
@@ -59,7 +59,7 @@ def _stripped(name: str, prefixes: tuple[str, ...]) -> list[str]:
     """Return the possible source names of a copy with this name, longest first."""
     found = []
     while name.startswith(prefixes):
-        prefix = next(one for one in prefixes if name.startswith(one))
+        prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         if len(name) == len(prefix):
             break
         name = name[len(prefix) :]

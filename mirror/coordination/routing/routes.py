@@ -1,8 +1,8 @@
 """Topics that a datastream must not copy: records would return, or another datastream writes the copy. Pure.
 
-A place is a topic on one cluster. Each datastream leads from every selected place to the place given by its
-destination name. Chains of places are followed backwards by name, so the result depends only on definitions
-and not on existing topics. Three rules apply:
+A place is a topic on one cluster. Each datastream copies from every selected place to the place given by its
+destination name. The check follows chains of places backwards by name, so the result depends only on
+definitions and not on existing topics. Three rules apply:
 
 1. Records are never copied back to a cluster that they may have come from. This prevents loops, and names
    that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
@@ -75,7 +75,7 @@ class ReturningTopics:
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [route for route in routes if not route.copies_onto_itself]
         self._circular = circular(good)
-        self.routes = [one for one in good if one.datastream.name in self._circular]
+        self.routes = [route for route in good if route.datastream.name in self._circular]
         self.routes.sort(key=lambda route: route.age)
         self._is_kept = any(route.datastream.naming.is_identity for route in self.routes)
         alike: dict[tuple[str, str, TopicNaming], list[Route]] = {}
@@ -108,7 +108,7 @@ class ReturningTopics:
                 if before is not None:
                     self._bring(source, destination, alike.matching(before), before, place)
             taking = self.selecting.matching(topic) if self._is_kept else []
-            if any(one.datastream.naming.is_identity for one in taking):
+            if any(route.datastream.naming.is_identity for route in taking):
                 for route in taking:
                     self._take(route, place)
             self._places[topic] = place
@@ -118,7 +118,7 @@ class ReturningTopics:
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
         """Add the origins that a name gets from a shorter name through the first suitable route. `alike`:
-        routes that select the shorter name and differ only in their expressions."""
+        routes whose expressions select the shorter name, and which are equal otherwise."""
         for route in alike:
             # A chain of copies within a cluster may remain from a deleted definition.
             if source == destination or self.reason(route, before) is None:
@@ -159,7 +159,7 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins, extended by a route that keeps the name."""
+    """Return the origins, extended by those that a route adds which keeps the topic name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
@@ -228,7 +228,7 @@ class RouteJudge:
     ) -> RouteVerdict:
         """Return the restrictions. `topics`: existing topics that each datastream selects; `written`: source
         topics that each group copies at present."""
-        left_out: dict[DatastreamName, dict[str, str]] = {one.datastream.name: {} for one in self._good}
+        left_out: dict[DatastreamName, dict[str, str]] = {route.datastream.name: {} for route in self._good}
         for route in self._good:
             name, naming = route.datastream.name, route.datastream.naming
             for topic in topics.get(name, ()):
@@ -239,7 +239,7 @@ class RouteJudge:
                     left_out[name][topic] = reason
         for route, topic, reason in _doubles(self._good, topics, written, left_out):
             left_out[route.datastream.name][topic] = reason
-        remarks = contradictions([one.datastream for one in self._good])
+        remarks = contradictions([route.datastream for route in self._good])
         return RouteVerdict(
             self._refused, {name: reasons for name, reasons in left_out.items() if reasons}, remarks
         )
@@ -251,7 +251,7 @@ class RouteJudge:
         cannot return are ignored."""
         around = self._returns.routes
         found = {name: set(chosen) for name, chosen in topics.items()}
-        fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
+        fresh = {route.datastream.name: set(topics.get(route.datastream.name, ())) for route in around}
         while any(fresh.values()):
             copies: dict[str, set[str]] = {}
             for route in around:
@@ -259,7 +259,7 @@ class RouteJudge:
                 for topic in fresh[route.datastream.name]:
                     if self._returns.reason(route, topic) is None:
                         copies.setdefault(naming.destination(topic), set()).add(route.destination)
-            fresh = {one.datastream.name: set() for one in around}
+            fresh = {route.datastream.name: set() for route in around}
             for name, clusters in copies.items():
                 for other in self._returns.selecting.matching(name):
                     known = found.setdefault(other.datastream.name, set())
@@ -299,8 +299,8 @@ def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
 
 
 def _way(route: Route) -> tuple[str, str, str]:
-    one = route.datastream
-    return one.source, one.destination, one.naming.template
+    datastream = route.datastream
+    return datastream.source, datastream.destination, datastream.naming.template
 
 
 def _way_in_words(route: Route) -> str:
@@ -316,22 +316,22 @@ def _doubles(
 ) -> list[tuple[Route, str, str]]:
     """Return topics whose destination another group writes. `routes`: oldest first."""
     found = []
-    concerned = [one for one in routes if topics.get(one.datastream.name)]
-    concerned.sort(key=lambda one: one.destination)
-    for _, together in groupby(concerned, lambda one: one.destination):
+    concerned = [route for route in routes if topics.get(route.datastream.name)]
+    concerned.sort(key=lambda route: route.destination)
+    for _, together in groupby(concerned, lambda route: route.destination):
         here = list(together)
-        if len({one.datastream.group for one in here}) < 2:
+        if len({route.datastream.group for route in here}) < 2:
             continue
         writer: dict[str, Route] = {}
         for is_second_look in (False, True):
             for route in here:
-                one = route.datastream
-                running = written.get(one.group, ())
-                for topic in sorted(topics.get(one.name, ())):
-                    if topic in left_out[one.name] or (topic in running) is is_second_look:
+                datastream = route.datastream
+                running = written.get(datastream.group, ())
+                for topic in sorted(topics.get(datastream.name, ())):
+                    if topic in left_out[datastream.name] or (topic in running) is is_second_look:
                         continue
-                    holder = writer.setdefault(one.naming.destination(topic), route)
-                    reason = _double(holder.datastream, one)
+                    holder = writer.setdefault(datastream.naming.destination(topic), route)
+                    reason = _double(holder.datastream, datastream)
                     if reason:
                         found.append((route, topic, reason))
     return found

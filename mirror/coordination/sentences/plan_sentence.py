@@ -20,7 +20,8 @@ class PlanChange:
     """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
     planned. `answered`: fulfilled requests. `is_recovered`: the change replaces an unreadable plan.
     `is_exclusion_new`: whether the topics that datastreams must leave to others have changed. `is_due`:
-    groups were planned because it was their turn. `is_limited`: current tasks exceed their limits."""
+    groups were planned because their regular interval had passed. `is_limited`: current tasks exceed their
+    limits."""
 
     before: Plan
     tasks: Sequence[TaskPlacement]

@@ -46,9 +46,9 @@ def encode_command(command: Command) -> bytes:
         case EndSession(session, heartbeat):
             return _record(["end", session, heartbeat])
         case Change(session, request, operations):
-            encoded = [_encode_operation(one) for one in operations]
+            encoded = [_encode_operation(operation) for operation in operations]
             blobs = [data for _, data in encoded]
-            return _record(["change", session, request, [one for one, _ in encoded]], blobs)
+            return _record(["change", session, request, [head for head, _ in encoded]], blobs)
         case SnapshotNote(next_offset, size):
             return _record(["snapshot", next_offset, size])
 
@@ -67,7 +67,9 @@ def decode_command(record: bytes) -> Command:
             case ["end", str(session), None | int() as heartbeat]:
                 return EndSession(session, heartbeat)
             case ["change", str(session), int(request), list(operations)]:
-                return Change(session, request, tuple(_decode_operation(one, take) for one in operations))
+                return Change(
+                    session, request, tuple(_decode_operation(operation, take) for operation in operations)
+                )
             case ["snapshot", int(next_offset), int(size)]:
                 return SnapshotNote(next_offset, size)
     except (TypeError, ValueError) as error:
@@ -113,12 +115,12 @@ def _decode_operation(found: Any, take: _Take) -> Operation:
 
 
 def join_records(records: Sequence[bytes]) -> bytes:
-    """Return records as one, for `split_records`."""
-    return b"".join(part for one in records for part in (_LENGTH.pack(len(one)), one))
+    """Concatenate records, so that `split_records` can separate them."""
+    return b"".join(part for record in records for part in (_LENGTH.pack(len(record)), record))
 
 
 def split_records(joined: bytes) -> Iterator[bytes]:
-    """Yield the records of `join_records`. Raises CorruptData."""
+    """Yield the records that `join_records` has concatenated. Raises CorruptData."""
     at = 0
     while at < len(joined):
         start = at + _LENGTH.size
@@ -130,7 +132,7 @@ def split_records(joined: bytes) -> Iterator[bytes]:
 
 def encode_state(state: State) -> Iterator[bytes]:
     """Yield the records of a state. Equal states have equal records."""
-    sessions = [[name, *_encode_session(one)] for name, one in sorted(state.sessions.items())]
+    sessions = [[name, *_encode_session(session)] for name, session in sorted(state.sessions.items())]
     yield _record(["state", state.applied, sessions])
     heads: list[list[Any]] = []
     blobs: list[bytes] = []
@@ -168,7 +170,7 @@ def _decode_state(records: Iterator[bytes]) -> State:
                     _place(root, path, TreeNode(take(length), version, owner, next_number))
                 count += len(nodes)
             case ["complete", int(expected)] if expected == count:
-                return State(root, {name: _decode_session(one) for name, *one in sessions}, applied)
+                return State(root, {name: _decode_session(session) for name, *session in sessions}, applied)
             case _:
                 break
     raise ValueError("incomplete")
@@ -186,8 +188,8 @@ def _place(root: TreeNode, path: str, node: TreeNode) -> None:
 
 def _encode_session(record: SessionRecord) -> list[Any]:
     results = [
-        [request, list(one.answers), one.refusal and [one.refusal.kind, one.refusal.path]]
-        for request, one in sorted(record.results.items())
+        [request, list(result.answers), result.refusal and [result.refusal.kind, result.refusal.path]]
+        for request, result in sorted(record.results.items())
     ]
     always = [record.heartbeat, sorted(record.ephemerals), record.forgotten, results]
     return [*always, record.timeout_ms] if record.timeout_ms else always

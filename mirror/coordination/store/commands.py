@@ -55,7 +55,7 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Heartbeat of a session. Numbers increase; an older number has no effect."""
+    """Heartbeat of a session. Its numbers increase; a heartbeat with an older number has no effect."""
 
     session: str
     number: int
@@ -102,7 +102,7 @@ class RefusalKind(StrEnum):
     NOT_FOUND = "not-found"
     EXISTS = "exists"
     CONFLICT = "conflict"
-    """Another version, or child nodes."""
+    """The node has another version than required, or has children."""
     INVALID = "invalid"
     NO_SESSION = "no-session"
     ALIVE = "alive"

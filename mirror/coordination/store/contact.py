@@ -1,7 +1,8 @@
-"""Our own session with a shared log, judged by our own clock. Pure; times are monotonic seconds.
+"""Session of this process with a shared log, judged by the clock of this process. Pure; times are monotonic
+seconds.
 
-Other instances may end the session one timeout after they saw its last heartbeat, hence not before one
-timeout after we sent the last heartbeat that we have read back.
+Another instance ends the session only if it has seen no heartbeat for one timeout. That moment is never
+earlier than one timeout after this process sent the last heartbeat that it has read back.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Final
 from mirror.model.nodes import SessionState
 
 HEARTBEATS: Final = 3
-"""Heartbeats within a session timeout."""
+"""Number of heartbeats sent per session timeout."""
 _SUSPENDED_SHARE: Final = 2 / 3
-"""Silence after which the session is suspended, as a share of its timeout: a heartbeat is missing."""
+"""Time without a heartbeat read back after which the session is suspended, as a share of its timeout."""
 _MOST_PENDING: Final = 2
-"""Heartbeats that may wait for their own return; further ones would only wait behind these."""
+"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only wait behind
+these."""
 
 
 class SessionContact:
@@ -44,14 +46,14 @@ class SessionContact:
         return self._number
 
     def read_back(self, number: int, now: float) -> None:
-        """Note that the log contains our heartbeats up to a number."""
+        """Note that the log contains the heartbeats of this session up to a number."""
         sent = self._sent.get(number)
         if sent is not None:
             self.answered_at, self.answer_seconds = sent, now - sent
-        self._sent = {one: at for one, at in self._sent.items() if one > number}
+        self._sent = {sent_number: at for sent_number, at in self._sent.items() if sent_number > number}
 
     def waited_seconds(self, now: float) -> float:
-        """Return the age of the oldest heartbeat that was not read back, 0 if there is none."""
+        """Return the age of the oldest heartbeat that was not read back yet, 0 if there is none."""
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:

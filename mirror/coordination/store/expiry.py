@@ -13,7 +13,8 @@ from mirror.coordination.store.machine import SessionRecord
 
 
 class SilenceObserver:
-    """Observes the heartbeats of all sessions but our own. `timeout_seconds`: of sessions that name none."""
+    """Observes the heartbeats of all sessions except its own. `timeout_seconds`: timeout of sessions that do
+    not state theirs."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -47,7 +48,8 @@ class SilenceObserver:
         return max((timeout for _, _, timeout in self._seen.values()), default=0.0)
 
     def restart(self, now: float) -> None:
-        """Give every session its whole timeout again: no heartbeat could arrive while the log was silent."""
+        """Restart the timeout of every session, because no heartbeat could arrive while the log was
+        unavailable."""
         self._seen = {name: (heartbeat, now, timeout) for name, (heartbeat, _, timeout) in self._seen.items()}
 
     def silent(self, now: float) -> list[EndSession]:

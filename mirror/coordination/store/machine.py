@@ -52,7 +52,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State after `applied` commands. Equal on all replicas that applied the same ones."""
+    """State after `applied` commands. Replicas that applied the same commands have equal states."""
 
     root: TreeNode = field(default_factory=TreeNode)
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _end(state: State, session: str, heartbeat: int | None) -> tuple[State, Resu
     transaction = _Transaction(state, session)
     for path in sorted(record.ephemerals):
         transaction.remove(path)
-    sessions = {name: one for name, one in transaction.sessions.items() if name != session}
+    sessions = {name: record for name, record in transaction.sessions.items() if name != session}
     result = Result(changes=transaction.changes())
     return State(transaction.draft.root, sessions, state.applied), result
 
@@ -236,9 +236,9 @@ class _Transaction:
         node = self.draft.edit(names_of(path))
         if node is None:
             return
-        below = [one for one, _ in walk(node, path)]
-        for one in reversed(below):
-            self.remove(one)
+        below = [descendant for descendant, _ in walk(node, path)]
+        for descendant in reversed(below):
+            self.remove(descendant)
         self.remove(path)
 
     def _disown(self, path: str, node: TreeNode) -> None:

@@ -1,10 +1,11 @@
-"""Parts of commands: one record of a shared log each, as a broker limits the size of a record.
+"""Parts of commands. Each part is one record of a shared log, because brokers limit the size of a record.
 
     part = mark, u8 format, 16 bytes writer, u64 number, u16 index, u16 count, u32 crc32 of command, payload
 
-A writer numbers its commands and writes their parts in order. The last part decides the place of the command
-among those of other writers. An unfinished command is abandoned with the next command of its writer, or once
-`LONGEST_GAP` offsets lie between two parts: every reader decides that in the same way, wherever it began.
+A writer numbers its commands and writes their parts in order. The offset of its last part orders a command
+among the commands of other writers. An unfinished command is abandoned when its writer begins the next one,
+or when two of its parts are `LONGEST_GAP` offsets apart. All readers therefore abandon the same commands,
+wherever they started to read.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """The first parts of a command. `offset`: of the latest one."""
+    """A command of which only the first parts were read. `offset`: offset of the latest part."""
 
     number: int
     count: int
@@ -53,8 +54,8 @@ Unfinished = Mapping[bytes, UnfinishedCommand]
 
 
 def split_command(writer: bytes, number: int, command: bytes, largest: int) -> Iterator[bytes]:
-    """Yield the parts of an encoded command, of at most `largest` bytes each. Raises ValueError if it needs
-    too many."""
+    """Yield the parts of an encoded command, of at most `largest` bytes each. Raises ValueError if the
+    command needs too many parts."""
     room = max(largest - PART_OVERHEAD, 1)
     count = max(-(-len(command) // room), 1)
     if count > _MOST_PARTS:
@@ -66,7 +67,7 @@ def split_command(writer: bytes, number: int, command: bytes, largest: int) -> I
 
 
 def parse_part(record: bytes) -> CommandPart:
-    """Parse a record. Raises CorruptData for foreign ones and NewerFormat."""
+    """Parse a record. Raises NewerFormat; CorruptData if the record is not a part of a command."""
     if len(record) < _HEAD.size or not record.startswith(_MARK):
         raise CorruptData("a record of the coordination log is not a command")
     _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)
@@ -89,7 +90,7 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
     following = _following(known, part, offset)
     if following is not None and following is known:
         return unfinished, None
-    others = {writer: one for writer, one in unfinished.items() if writer != part.writer}
+    others = {writer: command for writer, command in unfinished.items() if writer != part.writer}
     if following is None:
         return others, None
     if len(following.payloads) < following.count:
@@ -99,7 +100,8 @@ def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Un
 
 
 def _following(known: UnfinishedCommand | None, part: CommandPart, offset: int) -> UnfinishedCommand | None:
-    """Return the command of a writer with a further part, None if that is none of its command."""
+    """Return the unfinished command of a writer with this part added; None if the part does not continue
+    it."""
     same = known is not None and (known.number, known.count, known.checksum) == (
         part.number,
         part.count,

@@ -67,8 +67,8 @@ class StateReplica:
         fired: list[FiredWatch] = []
         with self._lock:
             self._state = state
-            for one in changes:
-                for kind, paths in ((WatchKind.DATA, one.data), (WatchKind.CHILDREN, one.children)):
+            for change in changes:
+                for kind, paths in ((WatchKind.DATA, change.data), (WatchKind.CHILDREN, change.children)):
                     for path in sorted(paths):
                         fired += self._watches.pop((kind, path), ())
         return fired
@@ -79,8 +79,8 @@ class StateReplica:
             before = self._watches
             self._watches, removed = {}, list[FiredWatch]()
             for key, waiting in before.items():
-                kept = [one for one in waiting if session not in {None, one[0]}]
-                removed += [one for one in waiting if session in {None, one[0]}]
+                kept = [watch for watch in waiting if session not in {None, watch[0]}]
+                removed += [watch for watch in waiting if session in {None, watch[0]}]
                 if kept:
                     self._watches[key] = kept
         return removed

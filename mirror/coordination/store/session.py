@@ -29,7 +29,7 @@ from mirror.ports import Watch
 
 _MOST_OPERATIONS: Final = 500
 _MOST_BYTES: Final = 512 * 1024
-"""Limits of one command of `create_all`."""
+"""Maximum size of one command of `create_all`."""
 
 
 class CommandLog(Protocol):
@@ -131,7 +131,7 @@ class StoreSession:
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
         """See the port."""
-        return tuple(one for one in self.change(*changes) if isinstance(one, str))
+        return tuple(answer for answer in self.change(*changes) if isinstance(answer, str))
 
     def delete(self, path: str, version: int | None = None) -> None:
         """See the port."""

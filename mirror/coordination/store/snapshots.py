@@ -20,7 +20,8 @@ from mirror.errors import CorruptData, NewerFormat
 
 FORMAT: Final = 1
 KEPT: Final = 2
-"""Complete snapshots that are kept: if the latest is damaged, the one before and the log behind it remain."""
+"""Number of complete snapshots to keep. If the latest is damaged, the one before it and the log since then
+contain the same state."""
 _END: Final = "end"
 
 
@@ -45,7 +46,7 @@ def end_key(snapshot: str) -> bytes:
 
 
 class SnapshotStream:
-    """Parts of a snapshot, of at most `largest` bytes, and then its end."""
+    """Encoder of a snapshot: parts of at most `largest` bytes each, and then its end."""
 
     def __init__(self, state: LogState, log: str, largest: int) -> None:
         self._state = state
@@ -56,7 +57,7 @@ class SnapshotStream:
         """Size of the parts so far in bytes."""
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the parts, once."""
+        """Yield the parts. Can be called only once."""
         pending = bytearray()
         for record in _encoded(self._state):
             pending += record
@@ -67,7 +68,7 @@ class SnapshotStream:
             yield self._counted(bytes(pending))
 
     def end(self) -> bytes:
-        """Return the end, after all parts."""
+        """Return the end. Call it after all parts were read."""
         content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
         return json.dumps(content).encode()
 
@@ -79,9 +80,16 @@ class SnapshotStream:
 
 
 def _encoded(log: LogState) -> Iterator[bytes]:
-    for writer, one in sorted(log.unfinished.items()):
-        head = [writer.hex(), one.number, one.count, one.checksum, one.offset, len(one.payloads)]
-        yield join_records([json.dumps(head).encode(), *one.payloads])
+    for writer, command in sorted(log.unfinished.items()):
+        head = [
+            writer.hex(),
+            command.number,
+            command.count,
+            command.checksum,
+            command.offset,
+            len(command.payloads),
+        ]
+        yield join_records([json.dumps(head).encode(), *command.payloads])
     yield join_records([b"", json.dumps(log.foreign).encode()])
     for record in encode_state(log.state):
         yield join_records([record])
@@ -89,7 +97,8 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of a snapshot so far. `keys`: of all its records, also of those whose values were dropped."""
+    """Records of one snapshot read so far. `keys`: keys of all these records, including records whose values
+    were dropped."""
 
     keys: set[bytes] = field(default_factory=set)
     parts: dict[int, bytes] = field(default_factory=dict)
@@ -101,7 +110,7 @@ class _Collected:
 
 
 class SnapshotShelf:
-    """All snapshots of a topic, from its records in order."""
+    """All snapshots of a topic, collected from its records in order."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
@@ -130,23 +139,23 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents of complete snapshots of a log that later ones have replaced; their keys stay
-        known."""
+        """Drop the contents of complete snapshots of a log that later ones have replaced. Their keys are
+        kept."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
     def _complete(self, log: str) -> list[tuple[str, SnapshotEnd]]:
         """Return the complete snapshots of a log in descending order of offset."""
         complete = [
-            (name, one.end)
-            for name, one in self._found.items()
-            if one.end and one.end.log == log and one.is_complete
+            (name, collected.end)
+            for name, collected in self._found.items()
+            if collected.end and collected.end.log == log and collected.is_complete
         ]
-        return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
+        return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
-        of offset."""
+        """Yield the states of the intact snapshots from which the log [start, end) can be read on, latest
+        first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
@@ -164,11 +173,11 @@ class SnapshotShelf:
         if len(ends) < KEPT:
             return 0, []
         kept, keys, is_older = {name for name, _ in ends}, list[bytes](), True
-        for name, one in self._found.items():  # in the order in which they were begun
+        for name, collected in self._found.items():  # in the order in which they were begun
             if name in kept:
                 is_older = False
-            elif is_older or one.end is not None:
-                keys += sorted(one.keys)
+            elif is_older or collected.end is not None:
+                keys += sorted(collected.keys)
         return ends[-1][1].next_offset, keys
 
 

@@ -29,7 +29,8 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster reports now. Of two concurrent writes, one is sufficient."""
+        """Store the id that the cluster reports now. If two instances write at the same time, one of the
+        writes is sufficient."""
         path, data = znodes.short_child(self._parent, cluster), identity.encode()
         with suppress(AlreadyExists, VersionConflict):
             try:

@@ -48,7 +48,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """Return the error for a caller that requires the definition itself."""
+        """Return the error for a caller that cannot continue without the readable definition."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its node",
@@ -57,22 +57,22 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Stored definitions, readable and damaged ones, each sorted by name."""
+    """Stored definitions: the readable ones and the damaged ones, each sorted by name."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Effective definitions by name. For a damaged definition this is its last readable version."""
-        known = [one.datastream for one in self.readable]
-        last = [one.last for one in self.damaged if one.last is not None]
-        return tuple(sorted([*known, *last], key=lambda one: one.name) if last else known)
+        """Effective definitions by name. A damaged definition is represented by its last readable version."""
+        known = [stored.datastream for stored in self.readable]
+        last = [damaged.last for damaged in self.damaged if damaged.last is not None]
+        return tuple(sorted([*known, *last], key=lambda datastream: datastream.name) if last else known)
 
     @property
     def is_whole(self) -> bool:
         """True if every datastream that may have tasks is in `datastreams`."""
-        return all(one.last is not None for one in self.damaged)
+        return all(damaged.last is not None for damaged in self.damaged)
 
 
 class DefinitionStore:
@@ -112,7 +112,7 @@ class DefinitionStore:
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Return those of these definitions that exist, readable or damaged, in one batch. `watch_of`:
+        """Read the given definitions in one batch; return those that exist, readable or damaged. `watch_of`:
         returns the watch for a definition, by name."""
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
@@ -191,7 +191,7 @@ class DefinitionStore:
         self, changes: Sequence[tuple[StoredDatastream, Datastream]]
     ) -> tuple[StoredDatastream, ...]:
         """Replace several definitions atomically; return the new definitions in order. Raises errors as
-        `replace` does, and InvalidRequest if they do not fit into one transaction."""
+        `replace` does, and InvalidRequest if the changes do not fit into one transaction."""
         writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(write.path.encode()) + len(write.data) for write in writes)
         if size > znodes.CHUNK_BYTES:
@@ -203,8 +203,9 @@ class DefinitionStore:
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition, whatever its node contains, and record its deletion. `entries`: outcome,
-        stored once even on concurrent removals. `now_ms`: used if the creation time is unknown."""
+        """Remove a definition, whatever its node contains, and record its deletion. `entries`: nodes with the
+        outcome, created only once even if several callers remove the definition at the same time. `now_ms`:
+        used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)
@@ -267,7 +268,8 @@ class DefinitionCache:
         self._listings = 0
 
     def all(self) -> Definitions:
-        """Return all definitions. Raises errors of the reads; the next call reads the missing ones."""
+        """Return all definitions. Raises errors of the reads; the next call reads the remaining
+        definitions."""
         with self._lock:
             return self._all()
 
@@ -347,8 +349,10 @@ class _Changed:
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
     """Split definitions, which are sorted by name."""
-    readable = tuple([one for one in found if isinstance(one, StoredDatastream)])
-    return Definitions(readable, tuple([one for one in found if isinstance(one, DamagedDefinition)]))
+    readable = tuple([definition for definition in found if isinstance(definition, StoredDatastream)])
+    return Definitions(
+        readable, tuple([definition for definition in found if isinstance(definition, DamagedDefinition)])
+    )
 
 
 def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | DamagedDefinition:

@@ -246,7 +246,7 @@ def loads_event(
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """Return the event for an unreadable plan; `plan` is the one that the leader continues from."""
+    """Return the event for an unreadable plan; `plan`: plan from which the leader continues."""
     sentence = legible(
         f"{reason}; the leader continues from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
     )

@@ -63,21 +63,24 @@ class MeasuredLoads:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance. Without any rate, only the summary is replaced, and the
-        rates published before remain the last known ones."""
+        """Replace the measurements of this instance. Without any rate, only the summary is replaced, so that
+        the rates published before remain the last known rates."""
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
             "behind": {cluster: znodes.encode_partitions(some) for cluster, some in behind.items()},
             "waiting": {
                 cluster: {
-                    str(key): [round(one.bytes), round(one.messages), one.catch_up_seconds]
-                    for key, one in by_partition.items()
+                    str(key): [round(load.bytes), round(load.messages), load.catch_up_seconds]
+                    for key, load in by_partition.items()
                 }
                 for cluster, by_partition in measured.waiting.items()
             },
             "rates": {
-                cluster: {str(key): [round(one), round(two, 1)] for key, (one, two) in by_partition.items()}
+                cluster: {
+                    str(key): [round(byte_rate), round(message_rate, 1)]
+                    for key, (byte_rate, message_rate) in by_partition.items()
+                }
                 for cluster, by_partition in rates.items()
             },
         }
@@ -113,9 +116,12 @@ class MeasuredLoads:
         newest_ms = max((at_ms for at_ms, _, _ in found), default=None)
         if newest_ms is None:
             return Freshness(None, STALE_AFTER_MS)
-        recent = [one for one in found if one[0] >= newest_ms - STALE_AFTER_MS]
+        recent = [report for report in found if report[0] >= newest_ms - STALE_AFTER_MS]
         return Freshness(
-            newest_ms, STALE_AFTER_MS, sum(one[1] for one in recent), sum(one[2] for one in recent)
+            newest_ms,
+            STALE_AFTER_MS,
+            sum(report[1] for report in recent),
+            sum(report[2] for report in recent),
         )
 
     def withdraw(self, instance: InstanceName) -> None:
@@ -128,14 +134,14 @@ class MeasuredLoads:
         if not newest:
             raise LoadUnavailable("no instance has reported a measured rate yet")
         known = {key: newest[key].rates[key] for key in partitions if key in newest}
-        measured_ms = max(one.measured_ms for one in newest.values())
+        measured_ms = max(measured.measured_ms for measured in newest.values())
         at_least = frozenset(key for key in known if key in newest[key].behind)
         return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
 
     def waiting(self, cluster: ClusterRef) -> Mapping[TopicPartition, LateRecords]:
         """Return the backlog of the cluster's partitions, from the latest measurement of each."""
         newest, _ = self._newest(cluster)
-        return {key: one.waiting[key] for key, one in newest.items() if key in one.waiting}
+        return {key: measured.waiting[key] for key, measured in newest.items() if key in measured.waiting}
 
     def _newest(self, cluster: ClusterRef) -> tuple[dict[TopicPartition, _Read], list[str]]:
         """Return the latest measurement of each partition, and a note on each unreadable one."""
@@ -163,13 +169,13 @@ class MeasuredLoads:
         measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
         rates = {
             TopicPartition.parse(key): PartitionLoad(
-                bounds.number("a rate", one, 0, HIGHEST_RATE),
-                bounds.number("a rate", two, 0, HIGHEST_RATE),
+                bounds.number("a rate", byte_rate, 0, HIGHEST_RATE),
+                bounds.number("a rate", message_rate, 0, HIGHEST_RATE),
                 LoadLevel.PARTITION,
                 RateSource.MIRROR,
                 measured_ms,
             )
-            for key, (one, two) in document["rates"].get(cluster, {}).items()
+            for key, (byte_rate, message_rate) in document["rates"].get(cluster, {}).items()
         }
         lagging = bounds.mapping(
             "behind", bounds.mapping("behind", document.get("behind", {})).get(cluster, {})
@@ -179,7 +185,7 @@ class MeasuredLoads:
         late = bounds.mapping(
             "waiting", bounds.mapping("waiting", document.get("waiting", {})).get(cluster, {})
         )
-        waiting = {TopicPartition.parse(key): _waiting(one) for key, one in late.items()}
+        waiting = {TopicPartition.parse(key): _waiting(waiting) for key, waiting in late.items()}
         return _Read(measured_ms, rates, znodes.decode_partitions(lagging), waiting)
 
 

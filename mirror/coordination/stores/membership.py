@@ -32,8 +32,9 @@ _MOST_GROUPS: Final = 100_000
 class LiveInstance:
     """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
 
-    `incarnation` is unique to a process, even if the name and host are the same. With it a process recognizes
-    its own node if the response to the creation was lost. `is_leaving`: the instance must not get tasks.
+    `incarnation` is unique to a process, even if the name and host are the same. A process uses it to
+    recognize its own node if the response to the creation was lost. `is_leaving`: the instance must not get
+    tasks.
     """
 
     name: InstanceName
@@ -49,7 +50,7 @@ class LiveInstance:
 @dataclass(frozen=True, slots=True)
 class Holding:
     """Holding of an instance: latest epoch that it follows, lanes that it is still releasing, and groups
-    whose lanes it may run. It is published before the instance starts a lane.
+    whose lanes it may run. An instance publishes its holding before it starts a lane.
 
     `is_unreadable`: the holding cannot be parsed, so the instance may run any lane until its session ends or
     the deadline has passed.
@@ -140,9 +141,9 @@ class Membership:
             with contextlib.suppress(NotFound):  # it left since its node was listed
                 found.append(self._instance(node))
         return tuple(
-            replace(one, is_leaving=True) if _node(one.sequence) in leaving else one
-            for one in found
-            if one is not None
+            replace(instance, is_leaving=True) if _node(instance.sequence) in leaving else instance
+            for instance in found
+            if instance is not None
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
@@ -150,8 +151,8 @@ class Membership:
         only when the node before it is deleted."""
         while True:
             try:
-                here = [one for one in map(self._instance, self._present()) if one is not None]
-                before = [one for one in here if one.sequence < sequence]
+                here = [instance for instance in map(self._instance, self._present()) if instance is not None]
+                before = [instance for instance in here if instance.sequence < sequence]
                 if before and watch is not None:
                     self._nodes.read(f"{znodes.LIVE}/{_node(before[-1].sequence)}", watch)
             except NotFound:
@@ -165,8 +166,8 @@ class Membership:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the holding of an instance; None if it has not published any, and therefore runs no lanes
-        yet."""
+        """Return the holding of an instance; None if the instance has not published one, and therefore runs
+        no lanes yet."""
         path = _holding_path(instance)
         try:
             return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
@@ -188,8 +189,8 @@ class Membership:
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
-        """Return an instance; None if unreadable and without a holding. Raises NotFound if it left since its
-        node was listed."""
+        """Return an instance; None if unreadable and without a holding. Raises NotFound if the instance has
+        left since its node was listed."""
         if node in self._known:
             return self._known[node]
         path = f"{znodes.LIVE}/{node}"
@@ -203,12 +204,14 @@ class Membership:
 
     def _unreadable(self, node: str) -> LiveInstance | None:
         """Return a placeholder for an unreadable instance that has announced a holding; else None."""
-        one = LiveInstance(InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True)
+        unreadable = LiveInstance(
+            InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
+        )
         try:
-            self._nodes.read(_holding_path(one))
+            self._nodes.read(_holding_path(unreadable))
         except NotFound:
             return None
-        return one
+        return unreadable
 
 
 def _node(sequence: int) -> str:

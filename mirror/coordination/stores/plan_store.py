@@ -115,8 +115,8 @@ class PlanStore:
         `last`: latest plan that the caller has read; without one (epoch 0) the plan is rebuilt from documents
         that agree. `obeyed`: epochs that live instances obey. The returned epoch is not below any epoch that
         an instance can have followed, because each publication since the last document raised both the
-        version of the marker and the epoch by one. If another leader has replaced the marker without naming
-        documents, the epoch in the marker counts. The next publication writes every document again. Raises
+        version of the marker and the epoch by one. If another leader has published a marker that names no
+        documents, the epoch in that marker is used. The next publication writes every document again. Raises
         NotFound if there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
@@ -137,7 +137,7 @@ class PlanStore:
         """Return the tasks in the latest document of each part. Groups whose documents conflict or are
         unreadable are omitted, and will be planned from scratch."""
         newest: dict[Part, str] = {}
-        for group, name in sorted(names, key=lambda one: _epoch_of(one[1])):
+        for group, name in sorted(names, key=lambda entry: _epoch_of(entry[1])):
             newest[group, _instance_in(name)] = name
         damaged = {group for group, _ in self._damaged(list(newest.items()))}
         wanted = [(part, name) for part, name in newest.items() if part[0] not in damaged]
@@ -211,7 +211,7 @@ class PlanStore:
         if leave_out_damaged:
             for part in self._damaged(wanted):
                 del documents[part]
-            wanted = [one for one in wanted if one[0] in documents]
+            wanted = [entry for entry in wanted if entry[0] in documents]
         tasks.extend(self._read_parts(wanted))
         for part in documents.keys() - set(unknown):
             tasks.extend(parts.get(part, ()))
@@ -267,7 +267,7 @@ class PlanStore:
 
     def _clean_replaced(self, before: Mapping[Part, str], after: Mapping[Part, str]) -> None:
         stale = [_document_paths(part, name) for part, name in before.items() if after.get(part) != name]
-        changes = {path: [NodeDeletion(one) for one in (*further, path)] for path, *further in stale}
+        changes = {path: [NodeDeletion(node) for node in (*further, path)] for path, *further in stale}
         znodes.change_each(self._nodes, changes, lambda _: None, self._delete_document)
         for group in {group for group, _ in before} - {group for group, _ in after}:
             self._delete_empty(znodes.child(znodes.PLAN, group))
@@ -352,7 +352,7 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
         departed[InstanceName(name)] = Departure(
             bounds.integer("the time of a departure", left_ms, 0, bounds.LARGEST_MS),
-            frozenset(TaskName(bounds.text("a task", one, _LONGEST_TASK)) for one in tasks_left),
+            frozenset(TaskName(bounds.text("a task", task, _LONGEST_TASK)) for task in tasks_left),
             is_lost=name in lost,
         )
     return Plan(
@@ -403,19 +403,19 @@ def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
 def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
     counts = bounds.mapping("task_counts", marker.get("task_counts", {}))
     most = znodes.MOST_PARTITIONS
-    return {GroupName(name): bounds.integer("tasks", one, 0, most) for name, one in counts.items()}
+    return {GroupName(name): bounds.integer("tasks", count, 0, most) for name, count in counts.items()}
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """Return one task of a document. Its name must belong to its group, so that an error in one document does
-    not affect other groups. Raises InvalidRequest, ValueError."""
+    """Return one task of a document. The name of the task must belong to its group, so that an error in one
+    document does not affect other groups. Raises InvalidRequest, ValueError."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")
     bounds.digits("the number of a task", number, 0, znodes.MOST_PARTITIONS)
     ranges = bounds.mapping("partitions", found)
-    for topic, one in ranges.items():
-        bounds.text(f"partitions of {topic}", one, znodes.LARGEST_DOCUMENT)
+    for topic, numbers in ranges.items():
+        bounds.text(f"partitions of {topic}", numbers, znodes.LARGEST_DOCUMENT)
     return TaskPlacement(TaskName(task), group, instance, znodes.decode_partitions(ranges))
 
 
@@ -423,7 +423,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     by_group: dict[str, dict[str, str]] = {}
     for (group, instance), name in documents.items():
         by_group.setdefault(group, {})[instance or ""] = name
-    departed = {name: [one.left_ms, sorted(one.tasks)] for name, one in plan.departed.items()}
+    departed = {name: [left.left_ms, sorted(left.tasks)] for name, left in plan.departed.items()}
     chunks = znodes.encode_chunks(
         {
             "epoch": plan.epoch,
@@ -432,7 +432,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
             "documents": by_group,
             "task_counts": dict(plan.task_counts),
             "departed": departed,
-            "lost": sorted(name for name, one in plan.departed.items() if one.is_lost),
+            "lost": sorted(name for name, departure in plan.departed.items() if departure.is_lost),
             "excluded": {
                 name: None if topics is None else sorted(topics) for name, topics in plan.excluded.items()
             },

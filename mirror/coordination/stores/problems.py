@@ -51,8 +51,10 @@ class ProblemStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
-        """Return all problems by datastream. The latest changes of other instances may be missing."""
-        return {DatastreamName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
+        """Return all problems by datastream. The result may lack the latest changes of other instances."""
+        return {
+            DatastreamName(znodes.name_of(node)): problem for node, problem in self._folder.newest().items()
+        }
 
     def get(self, name: DatastreamName) -> Problem | None:
         """Return the problem of a datastream; None if there is none."""

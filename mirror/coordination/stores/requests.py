@@ -145,8 +145,8 @@ class RequestQueue:
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
             ends: list[NodeChange] = []
-            for one in old:
-                ends += [NodeDeletion(_path(one)), *superseded(one)]
+            for surplus in old:
+                ends += [NodeDeletion(_path(surplus)), *superseded(surplus)]
             together = (*changes, *ends, entry)
             with contextlib.suppress(NotFound):  # the leader has taken one of them
                 return self._nodes.change_together(together)[-1].rpartition("/")[2]
@@ -155,7 +155,7 @@ class RequestQueue:
     def _surplus(self, group: GroupName) -> list[Request]:
         """Return the requests to drop in favour of a new one of the group. Raises Busy."""
         waiting = self._folder.newest()
-        mine = [one for _, one in sorted(waiting.items()) if one.group == group]
+        mine = [request for _, request in sorted(waiting.items()) if request.group == group]
         old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
         if len(self._nodes.children(znodes.REQUESTS)) - len(old) >= MOST_PENDING:
             raise Busy(
@@ -176,8 +176,8 @@ class RequestQueue:
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that was answered by a plan or has failed. `entries`: outcome, stored in the same
-        transaction. Returns False if another leader has removed it."""
+        """Remove a request that a plan has answered or that has failed. `entries`: outcome, stored in the
+        same transaction. Returns False if another leader has removed it."""
         path = _path(request)
         while True:
             try:

@@ -15,7 +15,7 @@ _SECRET_BYTES: Final = 32
 
 
 def ensure_root(nodes: NodeStore) -> None:
-    """Create the root on first use. Raises NewerFormat if a newer version has written to it."""
+    """Create the root on first use. Raises NewerFormat if a newer version has written to the store."""
     if not check_root(nodes):
         try:
             nodes.create(znodes.VERSION, str(znodes.FORMAT).encode())

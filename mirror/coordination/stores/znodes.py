@@ -219,8 +219,8 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions. `made` is called with the keys whose changes were
     applied. If a transaction fails, none of its changes is applied, and `make_alone` then applies the changes
-    of each key separately and reports errors. `make_alone` is also called for a key that has its own
-    transaction. Raises Unreachable, SessionLost, and errors of the callables.
+    of each key separately and reports errors. `make_alone`: called for a key whose changes are made in a
+    separate transaction. Raises Unreachable, SessionLost, and errors of the callables.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -272,7 +272,7 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return values by node name, in order. The latest changes of other processes may be missing."""
+        """Return values by node name, in order. The result may lack the latest changes of other processes."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():
@@ -283,7 +283,7 @@ class ChildrenCache(Generic[_T]):
             read = {paths[path]: self._meaning(path, node.data) for path, node in present.items()}
             self._known = {**self._known, **read}
             self._known = {name: self._known[name] for name in names if name in self._known}
-            return {name: one for name, one in self._known.items() if one is not None}
+            return {name: value for name, value in self._known.items() if value is not None}
 
     def changed(self, path: str) -> None:
         """Mark a node as changed by the caller: the next call reads it."""
@@ -310,7 +310,8 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The inverse of `encode_partitions`. Raises ValueError, also for more than `MOST_PARTITIONS`."""
+    """The inverse of `encode_partitions`. Raises ValueError, also if there are more than `MOST_PARTITIONS`
+    numbers."""
     found: set[TopicPartition] = set()
     for topic, ranges in text.items():
         found.update(TopicPartition(topic, number) for number in decode_ranges(ranges))

@@ -17,8 +17,8 @@ LEAST_BUSY: Final = 0.02
 """Minimum CPU use of a worker in cores. Below it, polling costs more than copying."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval in which a broker throttled. Beyond it, the broker determined the rate and the
-batch size."""
+"""Maximum share of an interval in which brokers throttled the worker. Intervals with a larger share are not
+used, because the brokers determined the rate and the batch size."""
 
 
 class CostBook:

@@ -78,7 +78,7 @@ class CostStore:
     def forget_old(self, now_ms: int) -> None:
         """Remove the costs of instances without hours of the last day.
 
-        Documents whose costs all have times in the future are also removed, because a clock was wrong.
+        Documents whose costs all have times in the future, because a clock was wrong, are removed too.
         """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():

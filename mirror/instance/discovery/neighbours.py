@@ -68,8 +68,8 @@ def _changed(
             touched[key(datastream)] = dict(index.get(key(datastream), {}))
         return touched[key(datastream)]
 
-    for one in replaced:
-        below(one).pop(one.name, None)
-    for one in came:
-        below(one)[one.name] = one
+    for datastream in replaced:
+        below(datastream).pop(datastream.name, None)
+    for datastream in came:
+        below(datastream)[datastream.name] = datastream
     return {name: members for name, members in {**index, **touched}.items() if members}

@@ -42,7 +42,7 @@ class TopicRules:
     `adopts`: returns whether a datastream may write to existing topics. `objection`: returns the part of a
     stored definition that would now be rejected. `refusal`: returns why a datastream is not mirrored at all,
     or an empty text. `postponed`: returns the partitions of selected topics that must not be copied yet
-    because of quotas; older datastreams have precedence. None means that everything is copied.
+    because of quotas; older datastreams have precedence. None means that all partitions are copied.
     """
 
     bound: BoundClusters

@@ -96,7 +96,7 @@ class ClusterRequests:
     def _note_late(self, cluster: ClusterRef) -> None:
         now = monotonic()
         with self._lock:
-            late = {one: at for one, at in self._late.items() if now - at < _LATE_SECONDS}
+            late = {cluster: at for cluster, at in self._late.items() if now - at < _LATE_SECONDS}
             self._late = {**late, cluster: now}
 
     def _question(

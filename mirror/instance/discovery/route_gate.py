@@ -54,9 +54,9 @@ class RouteGate:
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Check a new or changed datastream against existing datastreams.
 
-        Raises InvalidRequest if it would copy in a loop, onto itself, to a topic of another datastream, or
-        prevent another datastream from copying. The leader detects other problems later. `former`: the
-        definition before the change; problems that it already had are ignored.
+        Raises InvalidRequest if the datastream would copy in a loop, onto itself or to a topic of another
+        datastream, or would prevent another datastream from copying. The leader detects other problems later.
+        `former`: the definition before the change; problems that it already had are ignored.
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
@@ -72,8 +72,8 @@ class RouteGate:
         """Return the aliases that may denote this cluster: all aliases except those of clusters whose ids are
         known to differ.
 
-        The ids are read now, and the id is bound to the cluster, so that a cluster cannot report a false id
-        now and another one later. `identity`: a further id of the cluster.
+        The ids are read from the clusters now and stored, so that a cluster cannot report a false id now and
+        another id later. `identity`: a further id of the cluster.
         """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:
@@ -197,7 +197,7 @@ def _writing(
 class _Facts:
     """State of datastreams and routes at one time.
 
-    `near`: routes that may affect the new datastream; `around`: those of them that can close a loop.
+    `near`: routes that may affect the new datastream; `around`: those of these routes that can close a loop.
     """
 
     there: ExistingDatastreams

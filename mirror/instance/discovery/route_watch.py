@@ -161,13 +161,15 @@ class RouteWatch:
         selected: dict[DatastreamName, Collection[str]] = {}
         failed: dict[DatastreamName, str] = {}
         for route in look.routes:
-            one = route.datastream
-            if reason := self._topic_discovery.refusal(one):
-                failed[one.name] = reason
+            datastream = route.datastream
+            if reason := self._topic_discovery.refusal(datastream):
+                failed[datastream.name] = reason
                 continue
-            with Bulkhead(partial(_note_reason, failed, one.name)):
-                known = one.source in look.topics
-                selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)
+            with Bulkhead(partial(_note_reason, failed, datastream.name)):
+                known = datastream.source in look.topics
+                selected[datastream.name] = (
+                    matching.selected(datastream, look.topics) if known else copied_of(datastream, written)
+                )
         good = [route for route in look.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)
         waiting = self._waiting(good, selected, verdict, look)
@@ -182,7 +184,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        If a source has not responded, the topics that are being copied count.
+        For a source that has not responded, the topics that are copied at present are used.
         """
         if self._topic_discovery.postponed is None:
             return {}

@@ -90,11 +90,11 @@ class TopicDiscovery:
         )
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Register a topic that the service itself writes to; `ensure_own_topics` creates it."""
+        """Register a topic to which the service itself writes; `ensure_own_topics` creates the topic."""
         self._own_topics[topic.name] = (cluster, topic)
 
     def ensure_own_topics(self) -> None:
-        """Create the service's topics; the next call retries those that failed."""
+        """Create the service's topics; the next call retries the topics that could not be created."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             with (
                 suppress(CallPending),
@@ -280,8 +280,8 @@ class TopicDiscovery:
         """Return the topics whose full names a datastream lists, but that this service is not authorized to
         describe.
 
-        The source does not list such topics. These topics are requested by name every minute, and when the
-        set of missing topics changes. The result of the last request is returned.
+        The source does not list such topics. Missing topics are requested by name every minute, and when the
+        set of missing topics changes. Returns the result of the last request.
         """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name

@@ -55,7 +55,7 @@ class AdviceStore:
     def put(self, advice: Advice) -> None:
         """Replace the advice.
 
-        Raises InvalidRequest if it is too large for a node, VersionConflict, Unreachable.
+        Raises VersionConflict, Unreachable; InvalidRequest if it is too large for a node.
         """
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
         data, *further = znodes.encode_chunks(document)

@@ -41,8 +41,8 @@ class Assessment(PlanFigures):
     `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
     used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
     in separate fields. `estimated`: loads estimated from their topic. `unknown`: partitions without a known
-    load. `lower_bounds`: partitions with a backlog, whose loads may be higher. `capacity`: of a task; None if
-    not recorded.
+    load. `lower_bounds`: partitions with a backlog, whose loads may be higher. `capacity`: capacity of a
+    task; None if not recorded.
     """
 
     planned_ms: int
@@ -193,7 +193,7 @@ class AssessmentStore:
 
 
 class AssessmentKeeper:
-    """Keeps the assessments current. Used by the leader's thread; `known` may be read from any."""
+    """Keeps the assessments current. Used by the leader's thread; `known` may be read from any thread."""
 
     def __init__(self, store: AssessmentStore, clock: Clock) -> None:
         self._store = store

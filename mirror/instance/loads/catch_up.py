@@ -57,7 +57,7 @@ def with_backlog(
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
     """Return the load plus the rate for catching up, limited to the maximum of the planner.
 
-    With a higher load of one partition, the planner would reject the whole group.
+    Limit for the load of a partition: a higher value would make the planner reject the whole group.
     """
     messages = load.messages_per_second
     if messages is not None:

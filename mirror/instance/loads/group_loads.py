@@ -82,7 +82,8 @@ class LoadGathering:
                 self._refresh(source, world, sources, now)
 
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        """Read the loads of a source. If that fails, the watch reports it, and known loads stay."""
+        """Read the loads of a source. If a request fails, the watch reports it, and the last known loads are
+        used."""
         report = None
         with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
@@ -171,7 +172,7 @@ class LoadGathering:
             expectation = self._memory.expected.of(source)
             if expectation is None:
                 continue
-            planned = frozenset[TopicPartition]().union(*(partitions_of(world, one) for one in groups))
+            planned = frozenset[TopicPartition]().union(*(partitions_of(world, group) for group in groups))
             done: dict[int, tuple[LoadReport, tuple[Loads, ...]]] = {}
             for group in groups:
                 report = reports[group]

@@ -37,7 +37,8 @@ class MemoryKeeper:
             self._store.forget(source)
 
     def restore(self) -> list[LoadSource]:
-        """Read the stored observations without writing; return the sources that have none of the last day.
+        """Read the stored observations without writing; return the sources without observations of the last
+        day.
 
         Raises Unreachable and SessionLost."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()

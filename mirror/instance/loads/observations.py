@@ -1,9 +1,9 @@
 """Earlier loads of partitions that planning needs, in the memory of the leader.
 
-For each load source the latest observations are kept, to distinguish a spike from a lasting load. The
-heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that the
-loads of the day still count at night. The heaviest observation is determined per group, so that the peak of a
-small group at a different hour is also kept.
+For each load source, the latest observations are kept in memory, to distinguish a spike from a lasting load.
+The heaviest observation of each quarter of the last day (or of the configured period) is also kept, so that
+the loads of the day still count at night. The heaviest observation is determined per group, so that the peak
+of a small group at a different hour is also kept.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the kept observations by another leader's."""
+        """Replace the observations in memory by those that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(
@@ -147,20 +147,20 @@ class LoadMemory:
 
 
 def _heavier(
-    one: Observation, other: Observation, groups: Sequence[Collection[TopicPartition]]
+    first: Observation, second: Observation, groups: Sequence[Collection[TopicPartition]]
 ) -> Observation:
     """Return the heavier of two observations.
 
     If groups differ, the result has the loads of each group from the observation that is heavier for this
     group, and all other loads from the observation with the heavier total.
     """
-    whole = one if one.loads.total >= other.loads.total else other
-    lighter = (other if whole is one else one).loads
+    whole = first if first.loads.total >= second.loads.total else second
+    lighter = (second if whole is first else first).loads
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]
     if not others:
         return whole
     theirs = frozenset[TopicPartition]().union(*others)
     loads = {partition: load for partition, load in whole.loads.items() if partition not in theirs}
     loads |= {their: lighter[their] for their in theirs if their in lighter}
-    newer = max(one, other, key=lambda each: each.at_seconds)
+    newer = max(first, second, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))

@@ -98,7 +98,7 @@ class ObservationStore:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
                 f"needs {counted(len(chunks), 'node')}",
-                advice=f"at most {MOST_CHUNKS} are allowed; the next leader starts without observations",
+                advice=f"the limit is {MOST_CHUNKS} nodes; the next leader starts without observations",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"
         path = f"{folder}/{name}"
@@ -118,12 +118,12 @@ class ObservationStore:
             return StoredObservations({}, (f"observations ignored: {damage_of(error)}",))
         for name in names:
             try:
-                one = self._read(f"{folder}/{name}", name)
+                read = self._read(f"{folder}/{name}", name)
             except (NotFound, *_UNREADABLE) as error:
                 problems.append(f"observation {name} ignored: {damage_of(error)}")
             else:
-                if one.at_ms >= now_ms - DAY_MS:
-                    found[name] = one
+                if read.at_ms >= now_ms - DAY_MS:
+                    found[name] = read
         return StoredObservations(found, tuple(problems))
 
     def _read(self, path: str, name: str) -> DatedObservation:
@@ -171,7 +171,10 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
         topics[topic] = [
             znodes.encode_ranges(number for number, _ in some),
             [round(load.bytes_per_second, 2) for _, load in some],
-            [-1 if one.messages_per_second is None else round(one.messages_per_second, 2) for _, one in some],
+            [
+                -1 if load.messages_per_second is None else round(load.messages_per_second, 2)
+                for _, load in some
+            ],
             [int(load.level is LoadLevel.TOPIC) for _, load in some],
         ]
     times = {"at_ms": observation.at_ms, "measured_at_ms": observation.measured_at_ms}

@@ -131,10 +131,10 @@ class LoadWatch:
                 events += self._changes(source, before, now, me)
         for source in self._standings.keys() - found.keys():
             self._health.forget(_part(source))
-        for source, one in found.items():
-            self._health.report(_part(source), one.is_well, self._sentence(source, one))
-        self._requested_at = {one: at for one, at in self._requested_at.items() if one in sources}
-        self._due = {one: at for one, at in self._due.items() if one in sources}
+        for source, standing in found.items():
+            self._health.report(_part(source), standing.is_well, self._sentence(source, standing))
+        self._requested_at = {source: at for source, at in self._requested_at.items() if source in sources}
+        self._due = {source: at for source, at in self._due.items() if source in sources}
         self._standings = found
         return tuple(events)
 

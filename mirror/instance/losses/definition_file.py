@@ -155,11 +155,11 @@ def _from_bytes(data: bytes, path: Path) -> Known:
         return found
     for document in documents:
         try:
-            one = from_document(document)
+            datastream = from_document(document)
         except _DAMAGES as error:
             _log.error("cannot read definition", file=str(path), reason=damage_of(error))
         else:
-            found[one.name] = one
+            found[datastream.name] = datastream
     return found
 
 

@@ -54,7 +54,7 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare again at the next turn, because the session is new."""
+        """Compare the definitions again at the next turn, because the session is new."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:

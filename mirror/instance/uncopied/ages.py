@@ -63,7 +63,7 @@ class WaitingAges:
         for cluster, places in sorted(due.items()):
             if now >= self._next.get(cluster, now):
                 oldest = sorted(places, key=self._order)[:_AT_ONCE]
-                self._ask(cluster, {one[1]: waiting[one] for one in oldest}, now)
+                self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
         """Return the known data of the record at that offset, and of its topic."""

@@ -51,7 +51,9 @@ class Backlog:
             for partition in wanted
             if now - self._requested_at.get(partition, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
         ]
-        for route in sorted(due, key=lambda one: self._requested_at.get(one, 0.0))[:_QUESTIONS_A_LOOK]:
+        for route in sorted(due, key=lambda cluster: self._requested_at.get(cluster, 0.0))[
+            :_QUESTIONS_A_LOOK
+        ]:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:

@@ -39,7 +39,8 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition with its positions at the source cluster; None if unknown."""
+    """An uncopied partition with its positions at the source cluster; `position` is None if they are
+    unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None
@@ -92,7 +93,7 @@ class UncopiedWatch:
     def lanes(self) -> tuple[UncopiedLane, ...]:
         """Uncopied partitions as of the last tick, while this instance leads.
 
-        Positions are omitted if the last tick was long ago, for example because ticks fail.
+        Positions are omitted if the last tick was long ago, for example because ticks are failing.
         """
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:

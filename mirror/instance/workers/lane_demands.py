@@ -54,14 +54,14 @@ def measured_demand(
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}
-    for key, one in demands.items():
+    for key, lane_demand in demands.items():
         source, place = lanes[key].spec.source, key.partition
         known = rates.setdefault(source, {})
-        known[place] = max(known.get(place, one.arriving), one.arriving)
-        if one.is_least:
+        known[place] = max(known.get(place, lane_demand.arriving), lane_demand.arriving)
+        if lane_demand.is_least:
             behind.setdefault(source, set()).add(place)
-        if one.waiting[0] >= _LEAST_WAITING:
+        if lane_demand.waiting[0] >= _LEAST_WAITING:
             late = waiting.setdefault(source, {})
-            new = LateRecords(*one.waiting, catch_up_seconds.get(key.group))
+            new = LateRecords(*lane_demand.waiting, catch_up_seconds.get(key.group))
             late[place] = max(late.get(place, new), new, key=lambda each: each.bytes)
     return InstanceMeasurements(rates, behind, waiting)

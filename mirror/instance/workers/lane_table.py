@@ -39,9 +39,9 @@ _SAME_LOSS_SECONDS: Final = 5.0
 class LanePhase(StrEnum):
     """Phase of a lane between its start and its release, as known to the instance.
 
-    STARTING, COPYING and PAUSED are the worker's `LaneState`. A recovering lane keeps the previous phase.
-    WAITING: no worker process is available, or the instance has lost the coordination store. STOPPING: the
-    worker is draining it and storing its checkpoint.
+    STARTING, COPYING and PAUSED are the worker's `LaneState`. A lane that is being recovered keeps its
+    previous phase. WAITING: no worker process is available, or the instance has lost the coordination store.
+    STOPPING: the worker is draining it and storing its checkpoint.
     """
 
     __hash__ = str.__hash__  # in C, equal to the hash of the text
@@ -68,9 +68,9 @@ class LaneStatus:
     `worker`: number of its worker; -1 if none may or can copy it now. `reason`: reason why it is paused or
     waits. `slowed`: quota that throttles it while copying, as last reported. `cause`: cause of a pause.
     `since`: start of the phase and cause, in monotonic seconds; None if unknown. `track`: reports of the
-    lane; mutable, unlike the other fields. `hold`: figures of the throttling. `recovered`: whether the lane
-    had paused itself before it copied. `loss`: loss of the process that copied the lane before; None if there
-    was none.
+    lane; mutable, unlike the other fields. `hold`: figures of the throttling by that quota. `recovered`:
+    whether the lane had paused itself before it copied. `loss`: loss of the process that copied the lane
+    before; None if there was none.
     """
 
     spec: LaneSpec
@@ -109,8 +109,8 @@ class LaneStatus:
 
     @property
     def timestamp_offset_seconds(self) -> float | None:
-        """Clock offset of its producers in seconds: positive if ahead, negative if behind, 0 if no offset is
-        known; None before the first report."""
+        """Clock offset of the producers of the partition, in seconds: positive if ahead, negative if behind,
+        0 if no offset is known; None before the first report."""
         return None if self.rate is None else self.rate.offset_ms / 1000
 
     @property
@@ -172,7 +172,7 @@ class LanesInTime(NamedTuple):
     """Summary of lanes that copy without late records until their worker reports otherwise.
 
     `counts`: number of lanes by group. `loss_at`: time in monotonic seconds at which the source deletes the
-    first uncopied record, by group, if known. `others`: lanes to evaluate individually.
+    first uncopied record, by group, if known. `others`: lanes that must be evaluated individually.
     """
 
     counts: Mapping[GroupName, int]
@@ -188,7 +188,7 @@ class LanesInTime(NamedTuple):
         return counted.seen()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Return the summary with these lanes added to `others`."""
+        """Return the summary with the given lanes added to `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -273,7 +273,7 @@ class LaneTable:
 
     def begin(self, spec: LaneSpec, worker: int, lost: LaneLoss | None = None) -> None:
         """Record the assignment of a lane to a worker. `lost`: loss of an instance that caused the
-        assignment; a later loss that the lane already has is kept."""
+        assignment; a later loss that is already noted for the lane is kept."""
         now = self._clock.monotonic()
         known = self._lost.pop(spec.key, None)
         loss = lost if known is None or (lost is not None and lost.at > known.at) else known

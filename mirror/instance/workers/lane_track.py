@@ -23,7 +23,7 @@ from mirror.worker.protocol import LaneRate
 
 
 class LaneTrack:
-    """Reports of one lane. Written by one thread, read by any.
+    """Reports of one lane. Written by one thread; may be read by any thread.
 
     `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
     `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;

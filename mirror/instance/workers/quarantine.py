@@ -29,8 +29,8 @@ _AGAIN_SECONDS: Final = 600.0
 time."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Time for which a cell waits for suspects whose lanes do not start, because they run elsewhere or have
-stopped."""
+"""Time for which a process for suspects (a cell) waits for lanes that do not start, because they run
+elsewhere or have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Quarantine:
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
 
     def is_used(self, cell: int) -> bool:
-        """Return whether a cell has suspects."""
+        """Return whether a cell, a process for suspects, has any."""
         return self._cells[cell] is not None
 
     def started(self, cell: int, now: float) -> None:
@@ -97,8 +97,8 @@ class Quarantine:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker, `seconds` after lanes of these groups were last started in it; not
-        for cells.
+        """Record the crash of a worker other than a cell, `seconds` after lanes of these groups were last
+        started in it.
         """
         suspects = []
         for group in groups:
@@ -138,7 +138,8 @@ class Quarantine:
         self._fill(now)
 
     def forget_all_but(self, groups: Set[GroupName]) -> None:
-        """Drop groups that no longer exist. A later group with the same name is not a suspect."""
+        """Drop groups that no longer exist. A group that is created later with the same name is not a
+        suspect."""
         for known in (self._deaths, self._silences, self._aside):
             for group in known.keys() - groups:
                 del known[group]

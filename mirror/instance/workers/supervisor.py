@@ -197,7 +197,7 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes; lanes without a worker need another call. `loss`: of the lanes' last instance."""
+        """Start lanes; lanes without a worker need another call. `loss`: loss of their former instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -216,7 +216,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in halves. A lane that cannot be sent is paused."""
+        """Send the lanes in one message, or several if it is too long. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -290,7 +290,7 @@ class Supervisor:
             return
         match item.message:
             case WorkerReady():
-                """The pool has recorded it."""
+                """The worker pool has already recorded the error."""
             case LaneNews(events):
                 for event in events:
                     self._table.note(event)
@@ -300,7 +300,7 @@ class Supervisor:
                 worker.slot.failures = 0
                 self._add(sums)
                 known = self._throttled
-                more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
+                more = {delay.cluster: known.get(delay.cluster, 0.0) + delay.seconds for delay in throttled}
                 self._throttled = {**known, **more}
                 self._note_clocks(clocks)
                 share = self._shares[worker.number]
@@ -375,7 +375,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let every worker drain up to the deadline, then kill the remaining ones. Safe to call twice."""
+        """Let workers drain until the deadline, then kill those that still run. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 

@@ -46,7 +46,7 @@ class FollowReason(StrEnum):
     """The position was changed at the destination, and the group does not read on at the source."""
     TWO_WAY = "two-way"
     """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
-    could skip records that only the destination's order has before it."""
+    could skip records that precede it only in the order of the destination."""
     GONE = "gone"
     """The source cluster no longer has the group."""
     FAILED = "failed"
@@ -83,9 +83,9 @@ def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | 
 def decide(source: int, target: int | None, translated: int, last: SyncedPosition | None) -> FollowReason:
     """Decide whether to commit `translated` at the destination.
 
-    `source`, `target`: present positions of the group, the latter None without one. `translated`: position at
-    the destination that corresponds to `source`, or a lower bound. `last`: positions as of the last
-    synchronisation, None if there was none.
+    `source`, `target`: present positions of the group at both clusters; `target` is None if there is none.
+    `translated`: position at the destination that corresponds to `source`, or a lower bound. `last`:
+    positions as of the last synchronisation, None if there was none.
     """
     if target is None:
         return FollowReason.NEW

@@ -18,8 +18,8 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translation of the last known positions. `as_of_ms`: time at which they were read from the source, of
-    the oldest ones, epoch milliseconds."""
+    """Translation of the last known positions. `as_of_ms`: time at which the oldest of these positions was
+    read from the source (epoch ms)."""
 
     moves: list[PositionMove]
     as_of_ms: int
@@ -48,7 +48,7 @@ async def plan_without_source(
         with contextlib.suppress(CorruptData):
             found = read_any_group(key, value)
             if found is not None and found.group == job.group and found.positions:
-                here |= {place: one.source for place, one in found.positions.items()}
+                here |= {place: position.source for place, position in found.positions.items()}
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
         raise NotFound(

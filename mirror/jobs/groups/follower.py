@@ -1,4 +1,5 @@
-"""One round of synchronisation: look at the groups of both clusters, translate, decide, commit, store.
+"""One round of synchronisation: read the groups of both clusters; translate, decide on, commit and store
+their positions.
 
 The round reads the positions at the source before the offset maps, so that the maps reach as many positions
 as possible. The position at the destination is read immediately before the commit, and the coordinator of the
@@ -75,7 +76,8 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a source topic, or its copy, is written by others than its producers and us."""
+        """Return whether a source topic, or its copy, has writers other than its producers and this
+        datastream."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -174,7 +176,7 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
             key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
         )
         self._keys = dict.fromkeys(found)
-        self._parsed = {key: one for key, one in self._parsed.items() if key in self._keys}
+        self._parsed = {key: progress for key, progress in self._parsed.items() if key in self._keys}
 
     def __getitem__(self, key: LaneKey) -> LaneProgress:
         if key not in self._keys:
@@ -224,15 +226,15 @@ class GroupFollower:
                 self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
                 for name in chunk
             )
-            due = [one for one in looks if not self._is_settled(one)]
+            due = [look for look in looks if not self._is_settled(look)]
             found = await self._synchronise(due) if due else []
-            count += sum(self._settled[one.name].has_positions for one in looks if one not in due)
-            for look, one in zip(due, found, strict=True):
-                self._settle(look, one)
-                count += bool(one.positions) or one.reason is not None
-                for reason in one.hindrances:
+            count += sum(self._settled[look.name].has_positions for look in looks if look not in due)
+            for look, group in zip(due, found, strict=True):
+                self._settle(look, group)
+                count += bool(group.positions) or group.reason is not None
+                for reason in group.hindrances:
                     if reason is not FollowReason.GONE:
-                        hindered.setdefault(one.group, reason)
+                        hindered.setdefault(group.group, reason)
         if here.is_complete:
             at_ms = self.now_ms
             await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
@@ -282,9 +284,10 @@ class GroupFollower:
         return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
 
     def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
-        """Remember a group that has followed exactly, or has no positions in topics of the datastream."""
+        """Remember a group whose positions were copied exactly, or that has no positions in topics of the
+        datastream."""
         self._settled.pop(look.name, None)
-        is_settled = all(one.follows and one.is_exact for one in found.positions.values())
+        is_settled = all(position.follows and position.is_exact for position in found.positions.values())
         if is_settled and found.reason is None:
             until = self._context.loop.now() + _SETTLED_SECONDS
             self._settled[look.name] = SettledGroup(look.mark, until, bool(found.positions))
@@ -293,7 +296,7 @@ class GroupFollower:
         """Commit and store the positions of these groups, and return their states."""
         await self._log.catch_up()
         records, keys = self._log.records_under(self._job.state), self._job.keys
-        before = [self._stored(records.get(keys.of(one.name)), one.name) for one in looks]
+        before = [self._stored(records.get(keys.of(look.name)), look.name) for look in looks]
         translator = await self._translator()
         found = await self._context.loop.together(
             self._follow(self._positioned(old, look), old, look, translator)
@@ -332,25 +335,30 @@ class GroupFollower:
         cluster = self._context.cluster(self._job.destination)
         try:
             moves = {
-                place: self._moved(translator, place, one.source) for place, one in group.positions.items()
+                place: self._moved(translator, place, position.source)
+                for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
                 raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
             decided = {
-                place: _decided(one, moves[place], present, hindrance)
-                for place, one in group.positions.items()
+                place: _decided(position, moves[place], present, hindrance)
+                for place, position in group.positions.items()
             }
-            wanted = {one.copy: moves[place].becomes for place, one in decided.items() if one.reason.commits}
+            wanted = {
+                position.copy: moves[place].becomes
+                for place, position in decided.items()
+                if position.reason.commits
+            }
             codes = await self._commit(group.group, wanted) if wanted else {}
         except HeadraceError as error:
             return _failed(replace(group, positions=before.positions or group.positions), error)
         return replace(
             group,
             positions={
-                place: _committed(one, wanted.get(one.copy), codes.get(one.copy, 0))
-                for place, one in decided.items()
+                place: _committed(position, wanted.get(position.copy), codes.get(position.copy, 0))
+                for place, position in decided.items()
             },
         )
 
@@ -364,7 +372,7 @@ class GroupFollower:
     async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
-        Does not retry: a later round decides by the positions of then.
+        Does not retry: the next round reads all positions again.
         """
         cluster = self._context.cluster(self._job.destination)
         call = commit_offsets(group, wanted)
@@ -376,9 +384,9 @@ class GroupFollower:
         """Store the groups that have changed."""
         now_ms = self.now_ms
         entries = [
-            (self._job.keys.of(one.group), write_group(replace(one, changed_ms=now_ms)))
-            for one, old in zip(found, before, strict=True)
-            if not one.is_same(old)
+            (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
+            for group, old in zip(found, before, strict=True)
+            if not group.is_same(old)
         ]
         await self._log.save(entries, now_ms)
 
@@ -390,32 +398,36 @@ def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
 
 
 def _decided(
-    one: FollowedPosition,
+    position: FollowedPosition,
     move: PositionMove,
     present: Mapping[TopicPartition, int],
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
     """Return the position with the decision about it."""
     target = present.get(move.there)
-    one = one._replace(target=target, copy=move.there)
+    position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
-        return one._replace(reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False)
+        return position._replace(
+            reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
+        )
     is_exact = not move.behind and move.precision != Precision.BEFORE
-    reason = decide(one.source, target, move.becomes, one.synced)
+    reason = decide(position.source, target, move.becomes, position.synced)
     if hindrance is not None and reason is not FollowReason.CURRENT:
         reason = hindrance
-    synced = SyncedPosition(one.source, move.becomes) if reason is FollowReason.CURRENT else one.synced
-    return one._replace(reason=reason, is_exact=is_exact, synced=synced)
+    synced = (
+        SyncedPosition(position.source, move.becomes) if reason is FollowReason.CURRENT else position.synced
+    )
+    return position._replace(reason=reason, is_exact=is_exact, synced=synced)
 
 
-def _committed(one: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
+def _committed(position: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
     """Return the position after a commit of `wanted`, None for no commit, with its error code."""
     if wanted is None:
-        return one
+        return position
     if not code:
-        return one._replace(target=wanted, synced=SyncedPosition(one.source, wanted))
+        return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
     if code == Code.UNKNOWN_MEMBER_ID:
-        return one._replace(reason=FollowReason.MEMBERS)
+        return position._replace(reason=FollowReason.MEMBERS)
     if code == _GROUP_ID_NOT_FOUND:
-        return one._replace(reason=FollowReason.SHARE_GROUP)
-    return one._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)
+        return position._replace(reason=FollowReason.SHARE_GROUP)
+    return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

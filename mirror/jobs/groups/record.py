@@ -2,7 +2,7 @@
 
 The key is `STATE/DATASTREAM.GROUP`, where STATE is the group of datastreams that shares progress, and both
 names are in base64, because a consumer group's name may contain any character. The value is JSON; readers
-ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time of the last look at all groups.
+ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time at which all groups were last read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FollowedGroup:
         """Return the reasons for positions that do not follow."""
         if self.reason is not None:
             return (self.reason,)
-        return {one.reason: None for one in self.positions.values() if not one.follows}
+        return {position.reason: None for position in self.positions.values() if not position.follows}
 
     def is_same(self, other: FollowedGroup) -> bool:
         """Return whether both are equal except for the time."""
@@ -111,15 +111,15 @@ def _encoded(name: str) -> str:
 def write_group(found: FollowedGroup) -> bytes:
     """Return the value of a group's record."""
     topics: dict[str, dict[str, list[Any]]] = {}
-    for place, one in sorted(found.positions.items()):
+    for place, position in sorted(found.positions.items()):
         partitions = topics.setdefault(place.topic, {})
         partitions[str(place.partition)] = [
-            one.source,
-            one.target,
-            one.copy.topic,
-            one.reason.value,
-            int(one.is_exact),
-            *(one.synced or ()),
+            position.source,
+            position.target,
+            position.copy.topic,
+            position.reason.value,
+            int(position.is_exact),
+            *(position.synced or ()),
         ]
     document = {
         "format": FORMAT,
@@ -164,7 +164,7 @@ def _position(number: int, row: list[Any]) -> FollowedPosition:
 
 
 def _reason(text: str) -> FollowReason:
-    """Return the reason; `FAILED` for one of a newer version."""
+    """Return the reason; `FAILED` for a reason that only a newer version knows."""
     try:
         return FollowReason(text)
     except ValueError:

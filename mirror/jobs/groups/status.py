@@ -39,15 +39,15 @@ Statuses = Mapping[DatastreamName, FollowingStatus]
 
 def sentence_of(statuses: Statuses) -> tuple[str, bool]:
     """Return a description of the groups, and whether the groups of all datastreams can be synchronised."""
-    failures = [f"{name}: {one.failure}" for name, one in sorted(statuses.items()) if one.failure]
+    failures = [f"{name}: {status.failure}" for name, status in sorted(statuses.items()) if status.failure]
     if failures:
         they = counted(len(failures), "datastream")
         return f"cannot synchronise the groups of {they}: {first_few(failures, _NAMES_SHOWN, '; ')}", False
-    count = sum(one.groups for one in statuses.values())
+    count = sum(status.groups for status in statuses.values())
     hindered = [
         f"{group} ({reason})"
-        for _, one in sorted(statuses.items())
-        for group, reason in sorted(one.hindered.items())
+        for _, status in sorted(statuses.items())
+        for group, reason in sorted(status.hindered.items())
     ]
     if not hindered:
         return f"{counted(count, 'consumer group follows', 'consumer groups follow')}", True

@@ -1,1 +1,1 @@
-"""Looks at the use of topics, and the steps of a retirement, on real clusters."""
+"""Reads the use of topics, and carries out the steps of a retirement, on real clusters."""

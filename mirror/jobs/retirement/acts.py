@@ -1,4 +1,4 @@
-"""Acts of a retirement on a cluster. Each can be repeated."""
+"""Requests of a retirement to a cluster. Each can be repeated."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def current_id(cluster: Cluster, topic: str) -> str | None:
 
 
 async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
-    """Return whether writes to a topic are denied to everybody: `FOUND`, `WANTED` if not, or
-    `NO_AUTHORIZER`. Raises NotAuthorized."""
+    """Return `FOUND` if an ACL denies all writes to a topic, `WANTED` if not, `NO_AUTHORIZER` if the cluster
+    has no authorizer. Raises NotAuthorized."""
     found = await cluster.patiently(lambda: cluster.ask_controller(list_acls(topic)))
     if found.error == Code.SECURITY_DISABLED:
         return WriteDenial.NO_AUTHORIZER

@@ -1,4 +1,4 @@
-"""Evidence about the topics of a cluster, from a look, the stored sightings and the definitions."""
+"""Evidence of the use of topics: the current state of a cluster, stored observations and definitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClusterCalls(Protocol):
 
 @dataclass(frozen=True)
 class TopicWatch:
-    """Looks at clusters, and remembers each look.
+    """Reads the state of clusters, and stores each observation.
 
     `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
     the groups that follow a datastream.
@@ -56,7 +56,7 @@ class TopicWatch:
     def look(
         self, cluster: ClusterRef, datastreams: Sequence[Datastream]
     ) -> tuple[ClusterLook, Mapping[str, TopicSighting]]:
-        """Look at all topics of a cluster, and store the look. Raises Unreachable, NotAuthorized,
+        """Read the state of all topics of a cluster, and store it. Raises Unreachable, NotAuthorized,
         VersionConflict."""
         own = self._own_groups(cluster, datastreams)
         found = self.ask(cluster, partial(look_at, own=own))
@@ -75,9 +75,9 @@ class TopicWatch:
         datastreams = definitions.datastreams
         look, sightings = self.look(cluster, datastreams)
         names = [only] if only else sorted(look.topics)
-        refs = {ref for one in datastreams for ref in (one.source, one.destination)}
+        refs = {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}
         aliases = {cluster, *self.known.same_as(cluster, refs, look.cluster_id)}
-        sources = {one.source for one in datastreams}
+        sources = {datastream.source for datastream in datastreams}
         topics_of = {ref: look.topics if ref == cluster else self.topics(ref) for ref in sources}
         found = [
             TopicEvidence(
@@ -97,26 +97,30 @@ class TopicWatch:
     def _with_policies(
         self, cluster: ClusterRef, found: Sequence[TopicEvidence], rules: UnusedRules
     ) -> list[TopicEvidence]:
-        """Judge the evidence. Only topics that would be unused need their settings."""
+        """Judge the evidence. Settings are read only for topics that would otherwise count as unused."""
         now_ms = self.clock.now_ms()
-        first = [judged(one, rules, now_ms) for one in found]
-        names = [one.topic for one in first if one.is_unused]
+        first = [judged(topic, rules, now_ms) for topic in found]
+        names = [topic.topic for topic in first if topic.is_unused]
         policies = self.ask(cluster, partial(compacted, topics=names)) if names else {}
         return [
-            judged(replace(one, look=replace(one.look, is_compacted=policies.get(one.topic))), rules, now_ms)
-            if one.is_unused
-            else one
-            for one in first
+            judged(
+                replace(topic, look=replace(topic.look, is_compacted=policies.get(topic.topic))),
+                rules,
+                now_ms,
+            )
+            if topic.is_unused
+            else topic
+            for topic in first
         ]
 
     def _own_groups(self, cluster: ClusterRef, datastreams: Sequence[Datastream]) -> OwnGroups:
         commits: dict[str, dict[TopicPartition, int]] = {}
-        for one in datastreams:
-            if one.destination != cluster or not one.following_groups.is_on:
+        for datastream in datastreams:
+            if datastream.destination != cluster or not datastream.following_groups.is_on:
                 continue
-            stored = self.followed_groups(cluster, GroupKeys(one.group, one.name))
+            stored = self.followed_groups(cluster, GroupKeys(datastream.group, datastream.name))
             for name, group in stored.groups.items():
                 for position in group.positions.values():
                     if position.synced is not None:
                         commits.setdefault(name, {})[position.copy] = position.synced.target
-        return OwnGroups(frozenset(one.consumer_group for one in datastreams), commits)
+        return OwnGroups(frozenset(datastream.consumer_group for datastream in datastreams), commits)

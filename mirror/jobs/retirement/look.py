@@ -1,7 +1,7 @@
-"""Look at all topics of a cluster: end offsets, sizes, and the groups that read them.
+"""State of all topics of a cluster: end offsets, sizes, and the groups that read them.
 
-A look fails as a whole if the groups of a broker are unknown, because a topic whose readers are unknown must
-not seem unused.
+Reading fails as a whole if the groups of a broker are unknown, because a topic whose readers are unknown must
+not count as unused.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _AT_ONCE: Final = 16
 _SETTINGS_AT_ONCE: Final = 200
 _FINGERPRINT: Final = 16
 _DESCRIPTIONS: Final = {CLASSIC: describe_group, CONSUMER: describe_consumer_group, "": describe_group}
-"""Request for the members of each type of group. Types of brokers before Kafka 3.8 are unknown, and classic
-or consumer."""
+"""Request for the members of each type of group. Brokers before Kafka 3.8 do not report the type, which is
+then classic or consumer."""
 
 GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OwnGroups(NamedTuple):
     """Groups of the mirror. `names`: groups under which it commits its positions. `commits`: offsets that it
-    committed for groups of others, which follow a datastream."""
+    committed for groups of other applications, which follow a datastream."""
 
     names: frozenset[str] = frozenset()
     commits: GroupCommits = MappingProxyType({})
@@ -58,8 +58,8 @@ class _Group(NamedTuple):
 
 
 async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
-    """Look at every topic. Raises Unreachable, NotAuthorized."""
-    topics = {name: one for name, one in (await cluster.all_topics()).items() if not one.error}
+    """Read the state of every topic. Raises Unreachable, NotAuthorized."""
+    topics = {name: metadata for name, metadata in (await cluster.all_topics()).items() if not metadata.error}
     groups = await _groups(cluster, own)
     readers: dict[str, list[TopicReader]] = {}
     for name, group in sorted(groups.items()):
@@ -68,14 +68,18 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
                 TopicReader(name, group.has_members, topic in group.committed)
             )
     places = [
-        TopicPartition(name, number) for name, one in topics.items() for number in range(len(one.leaders))
+        TopicPartition(name, number)
+        for name, metadata in topics.items()
+        for number in range(len(metadata.leaders))
     ]
     ends = await _offsets(cluster, places, LATEST)
     starts = await _offsets(cluster, places, EARLIEST)
     sizes = await _sizes(cluster)
     looks = {
-        name: _look(one, ends, starts, None if sizes is None else sizes.get(name, 0), readers.get(name, ()))
-        for name, one in topics.items()
+        name: _look(
+            metadata, ends, starts, None if sizes is None else sizes.get(name, 0), readers.get(name, ())
+        )
+        for name, metadata in topics.items()
     }
     unknown = tuple(sorted(name for name, group in groups.items() if group.subscribed is None))
     return ClusterLook(cluster.cluster_id, looks, unknown)
@@ -120,7 +124,7 @@ async def _offsets(
     cluster: Cluster, places: Collection[TopicPartition], when: int
 ) -> Mapping[TopicPartition, int]:
     answers = await cluster.offsets(dict.fromkeys(places, when))
-    return {place: one.offset for place, one in answers.items() if not one.error}
+    return {place: answer.offset for place, answer in answers.items() if not answer.error}
 
 
 async def _sizes(cluster: Cluster) -> Mapping[str, int] | None:

@@ -1,7 +1,7 @@
 """Steps of a retirement: seal, wait, check again, delete; or restore.
 
-Every phase is stored before it is carried out, with the version that it replaces, so that of two callers one
-continues and the other gets a conflict. A call after a crash repeats the stored phase.
+Each phase is stored by compare-and-set before it is carried out. Of two concurrent callers, one continues and
+the other gets VersionConflict. After a crash, the next call repeats the stored phase.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from mirror.model.topics import TopicPartition, checked_topic
 from mirror.wording import first_few
 
 PARTITIONS_AT_ONCE: Final = 20
-"""Partitions whose records one call deletes. Readers are looked for before each batch."""
+"""Number of partitions whose records one call deletes. The call looks for readers before each batch of
+partitions."""
 _SHOWN: Final = 5
 
 
@@ -61,7 +62,7 @@ class RetirementRequest(NamedTuple):
 
 class RetirementOutcome(NamedTuple):
     """State after a call. `is_over`: the topic is deleted or restored, and the retirement is no longer
-    stored. `evidence`: None if no look was needed."""
+    stored. `evidence`: None if the step required none."""
 
     retirement: Retirement
     is_over: bool = False
@@ -70,7 +71,7 @@ class RetirementOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicRetirements:
-    """Use cases. Every one requires rights on all datastreams. `announce`: publishes events."""
+    """Use cases of retirement. Each requires rights on all datastreams. `announce`: publishes events."""
 
     watch: TopicWatch
     store: RetirementStore
@@ -155,9 +156,9 @@ class TopicRetirements:
             evidence.look.partitions,
             RetirementPhase.SEALING,
             denial,
-            tuple(one.datastream for one in selectors),
-            tuple(one.datastream for one in selectors if not one.is_halted),
-            tuple(sorted({one.owner for one in selectors} - {""})),
+            tuple(selector.datastream for selector in selectors),
+            tuple(selector.datastream for selector in selectors if not selector.is_halted),
+            tuple(sorted({selector.owner for selector in selectors} - {""})),
             request.days,
             request.wait_ms,
             self._now_ms,

@@ -1,4 +1,4 @@
-"""Sightings of topics and retirements in the coordination store. Thread-safe."""
+"""Observations of topics, and retirements, in the coordination store. Thread-safe."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ATTEMPTS: Final = 5
 
 
 class TopicUseStore:
-    """Sightings of the topics of each cluster. The topics share nodes, which are independent of each
-    other."""
+    """Stored observations of the topics of each cluster. Topics are distributed over nodes that are written
+    independently."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the sightings by topic. A damaged node counts as missing: its topics are new."""
+        """Return the observations by topic. A damaged node counts as missing: its topics count as new."""
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
         found: dict[str, TopicSighting] = {}
@@ -48,11 +48,11 @@ class TopicUseStore:
         return found
 
     def note(self, cluster: ClusterRef, look: ClusterLook, now_ms: int) -> dict[str, TopicSighting]:
-        """Store a look at all topics of a cluster, and return the sightings. Topics that no longer exist are
-        forgotten. Raises VersionConflict, Unreachable."""
+        """Store the observed state of all topics of a cluster, and return the observations. Observations of
+        deleted topics are dropped. Raises VersionConflict, Unreachable."""
         by_bucket: dict[int, dict[str, TopicLook]] = {number: {} for number in range(_BUCKETS)}
-        for topic, one in look.topics.items():
-            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = one
+        for topic, topic_look in look.topics.items():
+            by_bucket[zlib.crc32(topic.encode()) % _BUCKETS][topic] = topic_look
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = {f"{parent}/{number}": looks for number, looks in by_bucket.items()}
         present = self._nodes.read_present(list(paths))
@@ -63,15 +63,18 @@ class TopicUseStore:
         return all_found
 
     def _note(self, path: str, looks: Mapping[str, TopicLook], now_ms: int) -> dict[str, TopicSighting]:
-        """Store the looks of one node; two writers at once are both counted."""
+        """Update the observations in one node. If two instances write at the same time, both updates are
+        kept."""
         for _ in range(_ATTEMPTS):
             node = self._nodes.read_present([path]).get(path)
             before = {} if node is None else _sightings(path, node.data)
             found = {topic: sighted(before.get(topic), look, now_ms) for topic, look in looks.items()}
-            data, *further = znodes.encode_chunks({topic: list(one) for topic, one in found.items()})
+            data, *further = znodes.encode_chunks(
+                {topic: list(sighting) for topic, sighting in found.items()}
+            )
             if further:
                 raise InvalidRequest(
-                    f"the sightings of topics do not fit into node {path}",
+                    f"cannot store the observations of topics: they do not fit into node {path}",
                     advice="delete topics, or spread them over several clusters",
                 )
             try:
@@ -89,7 +92,7 @@ def _sightings(path: str, data: bytes) -> dict[str, TopicSighting]:
     try:
         return _SIGHTINGS.validate_python(znodes.decode_chunks([data], path))
     except (DamagedState, ValidationError) as error:
-        _log.warning("sightings of topics ignored: their node is damaged", node=path, reason=str(error))
+        _log.warning("observations of topics ignored: their node is damaged", node=path, reason=str(error))
         return {}
 
 
@@ -110,7 +113,7 @@ class RetirementStore:
         """Return all retirements, sorted. Raises Unreachable, DamagedState."""
         paths = [f"{znodes.RETIREMENTS}/{name}" for name in self._nodes.children(znodes.RETIREMENTS)]
         found = [_retirement(path, node.data) for path, node in self._nodes.read_present(paths).items()]
-        return sorted(found, key=lambda one: (one.cluster, one.topic))
+        return sorted(found, key=lambda retirement: (retirement.cluster, retirement.topic))
 
     def get(self, cluster: ClusterRef, topic: str) -> StoredRetirement | None:
         """Return the retirement of a topic. Raises Unreachable, DamagedState."""

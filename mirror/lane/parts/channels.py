@@ -62,5 +62,5 @@ class Writer(Protocol[L]):
         ...
 
     def detach(self, lane: L) -> None:
-        """Drop the lane, which has no batch in flight, from the channel."""
+        """Remove the lane, which has no batch in flight, from the channel."""
         ...

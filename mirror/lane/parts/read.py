@@ -55,8 +55,8 @@ class LaneRead:
     lane is excluded from fetches for a reason other than the source; `answered_at`: time (monotonic seconds)
     at which an end offset was last received during that wait. `requested_at`: time (monotonic seconds) at
     which the last fetch request with a response was sent; `first_request`: number of the channel's first
-    request that included the current position. `replica`: to fetch from; None to let the leader choose.
-    `empty_answers`: consecutive empty responses although records remain; `damaged_reads`: consecutive
+    request that included the current position. `replica`: broker to fetch from; None to let the leader
+    choose. `empty_answers`: consecutive empty responses although records remain; `damaged_reads`: consecutive
     responses with corrupt batches.
     """
 

@@ -108,7 +108,9 @@ class FieldProblems:
             ((pointer, detail, advice),) = self._found
             raise error(f"{pointer}: {detail}", fields=fields, advice=advice)
         if fields:
-            raise error("; ".join(f"{one.pointer}: {one.detail}" for one in fields), fields=fields)
+            raise error(
+                "; ".join(f"{problem.pointer}: {problem.detail}" for problem in fields), fields=fields
+            )
 
 
 @dataclass(frozen=True, slots=True)

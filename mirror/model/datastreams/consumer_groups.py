@@ -14,7 +14,7 @@ from mirror.model.expressions import Expression, expression_of
 INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
-"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
 FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds"}
 DEFAULT_SECONDS: Final = 5
 LONGEST_SECONDS: Final = 3_600

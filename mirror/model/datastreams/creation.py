@@ -24,7 +24,7 @@ class Creation:
         bounds.line("the digest of a creation", self.wish)
 
     def has_key_of(self, other: Creation | None) -> bool:
-        """Return whether both were created by calls with the same key."""
+        """Return whether both datastreams were created by calls with the same key."""
         return other is not None and other.key == self.key
 
 

@@ -166,7 +166,7 @@ def check_name(value: object, role: str = "a datastream") -> None:
     else:
         why = ""
     if "/" in name or not name.strip("."):
-        raise InvalidRequest(f"{bounds.shown(value)} cannot name {role}{why}", advice=_NAME_ADVICE)
+        raise InvalidRequest(f"{bounds.shown(value)} cannot be the name of {role}{why}", advice=_NAME_ADVICE)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Datastream:
         self._select_canary()
         if len(self.pauses) > _MOST_PAUSED_TOPICS:
             raise InvalidRequest(
-                f"{counted(len(self.pauses), 'topic is', 'topics are')} paused individually",
+                f"{counted(len(self.pauses), 'topic')} cannot be paused individually",
                 advice="pause the whole datastream",
             )
         for topic in self.pauses:
@@ -319,6 +319,6 @@ class Datastream:
 
     @property
     def consumer_group(self) -> str:
-        """Consumer group at the source to which the datastream commits its positions. Its name follows
-        Brooklin's rule."""
+        """Consumer group at the source to which the datastream commits its positions. The name of the group
+        follows Brooklin's rule."""
         return self.metadata.get(GROUP_ID) or self.name

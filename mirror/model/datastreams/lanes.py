@@ -163,7 +163,7 @@ NO_WINDOWS: Final = LaneWindows()
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
     """The lane is throttled by a configured quota. `reason` names the quota, and is empty once no quota
-    throttles the lane. `hold`: the quota and the share of the time."""
+    throttles the lane. `hold`: the quota that throttles the lane, and the share of the time."""
 
     key: LaneKey
     reason: str

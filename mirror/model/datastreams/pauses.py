@@ -22,7 +22,7 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
     """Return the pauses after the partitions `more` have been paused. Partitions of the same topic that were
-    already paused get the new cause. They also get the later of the two expiry times, unless the request
+    already paused get the new cause. All of them get the later of the two expiry times, unless the request
     names all of them, so that no partition resumes earlier than requested."""
     pauses = dict(present)
     for topic, numbers in more.items():
@@ -42,9 +42,9 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
     return numbers is None or (before.numbers is not None and before.numbers <= numbers)
 
 
-def later_end(one: int | None, other: int | None) -> int | None:
+def later_end(first: int | None, second: int | None) -> int | None:
     """Return the later expiry of two pauses; None means never."""
-    return None if one is None or other is None else max(one, other)
+    return None if first is None or second is None else max(first, second)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:

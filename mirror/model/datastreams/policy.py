@@ -161,7 +161,8 @@ _SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING,
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
-    """Return the policy that a datastream's metadata contains. All clients can set it, including Brooklin's.
+    """Return the policy that a datastream's metadata contains. All clients, including Brooklin's, can set the
+    policy.
 
     Keys: `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection` and `.path` with values of the enums
     above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Also validates boolean

@@ -1,14 +1,15 @@
 """Estimated times at which records were appended to the source log, derived from fetch responses. Pure.
 
 Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
-was sent at time S, that its response arrived at time R, and that the response contains the end offset E. Then
-records from E on were appended after S, and records before E were appended before R, both by our clock. A
+was sent at time S, that its response arrived at time R, and that the response contains the end offset E.
+Records from E on were therefore appended after S, and records before E before R, both by our clock. A
 timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
 append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
 
-While a lane is behind and does not fetch, the bounds are far apart. Then the largest error of a clock that is
-ahead, learned while the bounds were narrow, is subtracted from timestamps. The result is at most `NARROW_MS`
-later than the append. A clock that is behind needs no estimate: it only makes records look older.
+While a lane is behind and does not fetch, the bounds are far apart. If the producer's clock is ahead, the
+largest error that was measured while the bounds were close is then subtracted from its timestamps. The result
+is at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
+look older.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ TOLERANCE_MS: Final = 1_000
 NARROW_MS: Final = 2_000
 """Maximum distance of the bounds for which a timestamp between them proves that the clock is correct."""
 HOLD_SECONDS: Final = 60.0
-"""Minimum validity of a learned clock error. It expires at the end of the second such period in which no
-timestamp confirms it while the lane is on time."""
+"""Minimum validity of a learned clock error. This error expires at the end of the second such period in which
+no timestamp confirms it while the lane is on time."""
 _STEP_SECONDS: Final = 0.25
 """Minimum time between two marks; the last mark may be closer."""
 _MOST_MARKS: Final = 12
@@ -104,8 +105,8 @@ class AppendTimes:
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
         """Record the end offset of the log, from a response received at `now` to a request sent at
-        `requested_at` (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset that
-        still matters.
+        `requested_at` (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset for
+        which bounds are still needed.
 
         Ignores an end offset below the last one: a new leader may be behind, and after a truncation the lane
         starts a new life. Drops all bounds after a jump of the wall clock, which may have been before or

@@ -106,8 +106,8 @@ def with_resumption(
 
 class ExcusedLane:
     """A lane with an excuse, until the lane has caught up once. `patience_ms`: time allowed for catching up,
-    in ms. The patience also ends if the backlog has not shrunk for `_PROGRESS_MS`. Then records covered by
-    the excuse still do not count, but the records behind them do."""
+    in ms. The patience also ends if the backlog has not shrunk for `_PROGRESS_MS`. After that, records
+    covered by the excuse still do not count, but the records behind them do."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 

@@ -295,8 +295,8 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
 
 
 def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
-    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`. Records wait at the last
-    waypoint. Waypoints older than `LATE_MS` need no check."""
+    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`. True if records waited at
+    the last waypoint. Waypoints older than `LATE_MS` need no check."""
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False

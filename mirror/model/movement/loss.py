@@ -5,14 +5,14 @@
 - By size: bytes that can arrive before the backlog exceeds `retention.bytes`, divided by the growth rate of
   the partition.
 - By movement: records between the log start and our position, divided by the rate at which the log start
-  advances, whatever the topic's settings are. It applies once the start has moved at least twice, and until
-  twice the time between its steps has passed without another step.
+  advances, whatever the topic's settings are. This estimate applies once the start has moved at least twice,
+  and until twice the time between its steps has passed without another step.
 
 The earliest result applies. Records held back by a transaction are deleted like any others.
 
-All three assume that the lane is stopped. A moving lane loses records later or never: its oldest record
-ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks; the
-log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
+All three estimates assume that the lane is stopped. A moving lane loses records later or never: its oldest
+record ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks;
+the log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
 `is_long_enough` returns whether a lane was watched for long enough to determine its trend.
 """
 
@@ -35,7 +35,7 @@ _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
 """Minimum length of a history from which the trend of a moving lane is derived, so that a short burst does
-not count as a trend. A loss that would happen sooner than this is reported at once."""
+not count as a trend. A loss that would happen sooner than this is reported immediately."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -86,10 +86,10 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     """Return the seconds until the first loss if the lane keeps its pace, never less than `seconds_to_loss`;
     None if no record is lost at that pace.
 
-    The lower of two paces applies: that of the whole history, and that of its last seconds. So a lane that
-    was fast before, or that is fast only at the moment, does not look safe. A lane with only one report
-    counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk steadily since
-    then.
+    The lower of two paces applies: that of the whole history, and that of its last seconds. A lane that was
+    fast only earlier, or is fast only at the moment, therefore does not seem safe. A lane with only one
+    report counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk
+    steadily since then.
     """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:

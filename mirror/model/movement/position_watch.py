@@ -2,9 +2,9 @@
 Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
-After the worker has reported one such position, it withholds the following ones. It keeps the last few of
-them, and sends them with the next position that is not uneventful. The instance can then apply the rules of
-`mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
+After the worker has reported one such position, it withholds the following ones. It keeps the last few
+uneventful positions, and sends them together with the next eventful one. The instance can then apply the
+rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, this module evaluates the time to loss by the rules
@@ -79,12 +79,12 @@ class PositionWatch:
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of withheld positions since the last reported one. The last few are in the ring buffer
-        `_steps`."""
+        """Number of withheld positions since the last reported one. The last few withheld positions are in
+        the ring buffer `_steps`."""
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
-        """Log starts known to the instance, followed by unreported ones."""
+        """Log starts that were reported to the instance, followed by those not reported yet."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False

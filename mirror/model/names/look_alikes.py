@@ -26,7 +26,7 @@ def check_look(name: str, role: str) -> None:
     """Raise InvalidRequest for a new name that can be mistaken for another one, or for a formula or an
     escaped path."""
     if reason := _reason_against(name):
-        raise InvalidRequest(f"{shown(name)} cannot name {role}: {reason}", advice=_ADVICE)
+        raise InvalidRequest(f"{shown(name)} cannot be the name of {role}: {reason}", advice=_ADVICE)
 
 
 def _reason_against(name: str) -> str:

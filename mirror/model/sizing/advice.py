@@ -123,9 +123,9 @@ def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
     found = []
     for hour in hours:
         middle = most = 0
-        for one, known in zip(groups, by_group, strict=True):
+        for group, known in zip(groups, by_group, strict=True):
             need = known.get(hour)
-            middle += need.tasks if need else one.now or 0
-            most += need.most_tasks if need else one.now or 0
+            middle += need.tasks if need else group.now or 0
+            most += need.most_tasks if need else group.now or 0
         found.append(HourNeed(hour, middle, most))
     return found

@@ -68,7 +68,7 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values that affect a plan, without the measurements behind them."""
+        """Values that affect a plan, without the measurements from which they were computed."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
@@ -83,7 +83,7 @@ def capacity_in_use(
     """Return the capacity to plan with. `before`: capacity of the last plan.
 
     A learned capacity must differ from it by a quarter to take effect, so that the number of tasks does not
-    follow noise. If the evidence expires, the last learned capacity stays in use.
+    follow noise. If the measurements expire, the last learned capacity stays in use.
     """
     if terms.bytes_per_second is not None:
         origin = CapacityOrigin.DATASTREAM if terms.of_datastream else CapacityOrigin.SETTING

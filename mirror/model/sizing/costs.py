@@ -1,10 +1,10 @@
 """CPU cost of copying by hour, and the task capacity that follows from it. Pure.
 
 A task is copied by one thread of one worker process, so its capacity is the amount that one core can copy.
-The input are intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. For
-the sums of an hour, bytes divided by CPU seconds is the rate of a core; its uncertainty follows from the
-variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed.,
-6.3).
+The input consists of intervals of workers: CPU seconds, bytes, records and batches of one group of
+datastreams. For the sums of an hour, bytes divided by CPU seconds is the rate of a core; its uncertainty
+follows from the variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling
+Techniques, 3rd ed., 6.3).
 
 CPU time that an idle worker spends on small responses and batches is excluded, because it disappears under
 load. The excluded CPU time is estimated from counts (`spare_cpu_ms` of `MirrorMetric`), which adds to the
@@ -45,8 +45,8 @@ _SPARE_ERROR: Final = 0.2
 class CostSums:
     """Sums over intervals of workers, for one group. `seconds`: total length of the intervals.
     `passthrough_batches`: batches copied without decompression. `spare_cpu_seconds`: part of `cpu_seconds`
-    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s²,
-    bytes² and s·bytes, of the CPU time that is not spare. `fastest`: largest bytes per second of one
+    that disappears under full load. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of the products of CPU
+    time without spare time and bytes, in s², bytes² and s·bytes. `fastest`: largest bytes per second of one
     interval."""
 
     observations: int
@@ -161,9 +161,9 @@ def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSum
 def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | None:
     """Return the capacity measured over the last day; None without enough data.
 
-    The most expensive hour determines it, so that a plan holds at every time of a day with varying batch
-    sizes. If no hour is conclusive by itself, for example shortly after the first hour has begun, all hours
-    count as one.
+    The most expensive hour determines the capacity, so that a plan holds at every time of a day with varying
+    batch sizes. If no hour is conclusive by itself, for example shortly after the first hour has begun, all
+    hours count as one.
     """
     recent = [sums for hour, sums in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
     known = [sums for sums in recent if sums.is_conclusive] or _together(recent)

@@ -9,8 +9,8 @@ class LoadSums(NamedTuple):
     """Sums over the partitions of a group whose load in an hour is known; rates are per second.
 
     `alone`: number of partitions whose load exceeds the usable capacity of a task, and which get a task each.
-    The other fields do not include these partitions. `rest_bytes`, `rest_messages`: total rates. `heavy`:
-    number of partitions that fill more than half of a task. Unknown message rates count as 0.
+    The sums in the other fields do not include these partitions. `rest_bytes`, `rest_messages`: total rates.
+    `heavy`: number of partitions that fill more than half of a task. Unknown message rates count as 0.
     """
 
     partitions: int

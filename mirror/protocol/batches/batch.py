@@ -1,9 +1,9 @@
 """Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
-it, so renumbering a batch costs almost nothing, for brokers and for the mirror. The only change after them is
-the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the source's
-identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
+it, so renumbering a batch costs almost nothing, for brokers and for the mirror. The only change after these
+steps is the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the
+source's identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp
@@ -180,7 +180,7 @@ def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence:
     """Set the producer identity and the base offset 0 of a verified batch, in place, and adjust its checksum.
 
     Clears attributes that a client may not send (log append time, control, delete horizon) and sets the
-    transactional bit according to `identity`. `attributes` are those of the batch.
+    transactional bit according to `identity`. `attributes`: attributes of the batch.
     """
     before = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
     batch[0:8] = _ZERO_OFFSET

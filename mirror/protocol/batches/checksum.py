@@ -57,12 +57,12 @@ def _operators(place: int) -> list[Operator]:
     the number of zero bytes that the digit stands for."""
     while len(_known) <= place:
         if _known:
-            one = _then(_known[-1][_DIGIT_MASK], _known[-1][1])
+            step = _then(_known[-1][_DIGIT_MASK], _known[-1][1])
         else:
-            one = _operator([_zero_byte(1 << bit) for bit in range(32)])
-        found = [_operator([1 << bit for bit in range(32)]), one]
+            step = _operator([_zero_byte(1 << bit) for bit in range(32)])
+        found = [_operator([1 << bit for bit in range(32)]), step]
         while len(found) <= _DIGIT_MASK:
-            found.append(_then(found[-1], one))
+            found.append(_then(found[-1], step))
         _known.append(found)
     return _known[place]
 

@@ -63,7 +63,7 @@ class BatchOpener:
     def message_records(self, message: memoryview) -> list[Record]:
         """Decode a message of format 0 or 1, at least one record.
 
-        Raises CorruptData for a wrong checksum, BatchTooLarge, UndecodableBatch.
+        Raises BatchTooLarge, UndecodableBatch; CorruptData for a wrong checksum.
         """
         verify_message(message)
         limit = min(self._most_bytes, self._most_records * SMALLEST_MESSAGE)

@@ -43,7 +43,7 @@ MOST_PARTS: Final = 250_000
 """Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""Limit in commands, which do nothing else meanwhile: about 300 MB and ten seconds."""
+"""Limit in commands. A batch may take about 300 MB and ten seconds there, because nothing else waits."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:

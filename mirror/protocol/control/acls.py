@@ -39,8 +39,8 @@ class Permission(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of an ACL matches topics (KIP-290). `MATCHING`, in a request only: all that match a
-    topic."""
+    """How the name of an ACL matches topics (KIP-290). `MATCHING`: only in requests, for the ACLs of all
+    patterns that match a topic."""
 
     MATCHING = 2
     LITERAL = 3
@@ -147,7 +147,7 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
         return CreateAclsRequest(creations=creations, version=version)
 
     def read(response: Any) -> tuple[AclOutcome, ...]:
-        outcomes = [AclOutcome(one.error_code, one.error_message or "") for one in response.results]
+        outcomes = [AclOutcome(result.error_code, result.error_message or "") for result in response.results]
         return _complete(acls, outcomes)
 
     return Call(CreateAclsRequest, CreateAclsResponse, _VERSIONS, build, read, _MANY_BYTES)
@@ -182,13 +182,13 @@ def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def _deleted(result: Any) -> AclOutcome:
-    for one in (result, *result.matching_acls):
-        if one.error_code:
-            return AclOutcome(one.error_code, one.error_message or "")
+    for part in (result, *result.matching_acls):
+        if part.error_code:
+            return AclOutcome(part.error_code, part.error_message or "")
     return AclOutcome(0, "", len(result.matching_acls))
 
 
 def _complete(acls: Sequence[TopicAcl], outcomes: Sequence[AclOutcome]) -> tuple[AclOutcome, ...]:
     if len(outcomes) != len(acls):
-        raise ValueError(f"{len(outcomes)} outcomes for {len(acls)} ACLs")
+        raise ValueError(f"the response has {len(outcomes)} results for {len(acls)} ACLs")
     return tuple(outcomes)

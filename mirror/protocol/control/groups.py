@@ -60,8 +60,8 @@ def list_groups() -> Call[ListedGroups]:
 
     def read(response: Any) -> ListedGroups:
         groups = {
-            one.group_id: ListedGroup((one.group_type or "").lower(), one.group_state or "")
-            for one in response.groups
+            group.group_id: ListedGroup((group.group_type or "").lower(), group.group_state or "")
+            for group in response.groups
         }
         return ListedGroups(response.error_code, groups)
 
@@ -92,10 +92,14 @@ def describe_group(group: str) -> Call[DescribedGroup]:
             return DescribedGroup(found.error_code, None)
         if found.protocol_type in _WORKER_GROUPS:
             return DescribedGroup(0, frozenset())
-        is_known = found.protocol_type == _CONSUMER and all(one.member_metadata for one in found.members)
+        is_known = found.protocol_type == _CONSUMER and all(
+            member.member_metadata for member in found.members
+        )
         return DescribedGroup(
             0,
-            frozenset(topic for one in found.members for topic in _member_topics(one)) if is_known else None,
+            frozenset(topic for member in found.members for topic in _member_topics(member))
+            if is_known
+            else None,
         )
 
     return Call(
@@ -119,7 +123,7 @@ def describe_consumer_group(group: str) -> Call[DescribedGroup]:
         for member in found.members:
             topics.update(member.subscribed_topic_names)
             for assignment in (member.assignment, member.target_assignment):
-                topics.update(one.topic_name for one in assignment.topic_partitions)
+                topics.update(topic.topic_name for topic in assignment.topic_partitions)
         return DescribedGroup(0, frozenset(topics))
 
     return Call(

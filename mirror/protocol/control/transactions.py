@@ -112,7 +112,8 @@ def end_transaction(
     """Commit or abort a transaction. Below version 5 the response's producer id is -1; the caller keeps its
     identity.
 
-    `newest`: 4 for a transaction whose partitions were added explicitly.
+    `newest`: highest version of the request to use; 4 for a transaction whose partitions were added
+    explicitly.
     """
 
     def build(version: int) -> Any:
@@ -140,9 +141,9 @@ def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
         return DescribeTransactionsRequest(transactional_ids=[transactional_id], version=version)
 
     def read(response: Any) -> TransactionDescription:
-        (one,) = response.transaction_states
+        (state,) = response.transaction_states
         return TransactionDescription(
-            one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
+            state.error_code, state.transaction_state, state.producer_id, state.producer_epoch
         )
 
     return Call(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), build, read)

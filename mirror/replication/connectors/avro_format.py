@@ -81,5 +81,5 @@ def read_avro(file: IO[bytes]) -> Iterator[list[Record]]:
 
 
 def _record(row: Any) -> Record:
-    headers = tuple((one["key"], one["value"]) for one in row["headers"])
+    headers = tuple((header["key"], header["value"]) for header in row["headers"])
     return Record(row["offset"], row["timestamp"], row["key"], row["value"], headers)

@@ -146,7 +146,9 @@ class KafkaSource:
         except Refused as error:
             if type(error) is not Refused:
                 raise
-            raise Unreachable(error.message, advice="the next try looks up the offsets first") from error
+            raise Unreachable(
+                error.message, advice="the next attempt reads the start and end offsets first"
+            ) from error
 
     def close(self) -> None:
         """Do nothing: the cluster belongs to the context that opened it."""
@@ -218,10 +220,10 @@ class _Owned:
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
         while skipped and skipped[0].next <= upto:
-            one = skipped.pop(0)
-            if ledger.next < one.first:
-                ledger.enter(OffsetClass.FILTERED, one.first - ledger.next)
-            ledger.pass_over(one)
+            skip = skipped.pop(0)
+            if ledger.next < skip.first:
+                ledger.enter(OffsetClass.FILTERED, skip.first - ledger.next)
+            ledger.pass_over(skip)
         if ledger.next < upto:
             ledger.enter(OffsetClass.FILTERED, upto - ledger.next)
 

@@ -322,10 +322,10 @@ def _is_sound(stored: CommittedPosition) -> bool:
 
 def make_folder(folder: Path) -> None:
     """Create the folder and its parents durably."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        sync_folder(one.parent)
+    for created in missing:
+        sync_folder(created.parent)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """Number of fetches of a corrupt batch after which the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Maximum number of consecutive empty responses. Each doubles the requested size, which soon suffices."""
+"""Maximum number of consecutive empty responses. Each attempt doubles the requested size, which soon
+suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
 """Approximate number of records to decode before the loop does other work; this takes at most a second. The
@@ -148,7 +149,7 @@ class FetchHandler:
     def _on_nothing(self, lane: Lane, *, squeezed: bool) -> None:
         """Handle an empty response.
 
-        Either the lane is up to date, or a transaction blocks it, or it needs a larger request, or other
+        In that case the lane is up to date, a transaction blocks it, it needs a larger request, or other
         partitions filled the response.
         """
         end = lane.read.readable_end

@@ -68,7 +68,7 @@ class OpenTransactionWatch:
         if not self._held or now < self._next:
             return
         self._next = now + _LOOK_SECONDS
-        for lane in [one for one in self._held if one.state is not LaneState.COPYING]:
+        for lane in [lane for lane in self._held if lane.state is not LaneState.COPYING]:
             self._held.pop(lane)
             lane.observed.held_by = ""
         late: dict[ClusterRef, list[Lane]] = {}
@@ -109,7 +109,7 @@ class OpenTransactionWatch:
         headers = (header for _, _, header in scan(part.records) if header is not None)
         lane.observed.hidden = (
             offset,
-            next((one.first_timestamp for one in headers if one.last_offset >= offset), -1),
+            next((header.first_timestamp for header in headers if header.last_offset >= offset), -1),
         )
 
     async def _report(self, source: ClusterRef, lanes: Sequence[Lane]) -> None:

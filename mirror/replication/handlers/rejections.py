@@ -1,9 +1,9 @@
 """Batches that the destination rejects: find the offending records and apply the policy.
 
-Brokers that support Produce 8 may name the offending records. Otherwise, the batch is decoded. The mirror
-first encodes it again as a whole, which helps if the broker does not accept its variant of a codec, and then
-record by record. The policy (pause, dead-letter, skip) applies only to the offending records; by then, all
-records before them have reached the destination.
+Brokers that support Produce 8 may name the offending records. In all other cases, the batch is decoded. The
+mirror first encodes it again as a whole, which helps if the broker does not accept its variant of a codec,
+and then record by record. The policy (pause, dead-letter, skip) applies only to the offending records; by
+then, all records before them have reached the destination.
 """
 
 from __future__ import annotations

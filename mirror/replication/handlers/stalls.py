@@ -59,7 +59,9 @@ class StallReporter:
         self._note_failing(reasons, now)
         # A lane that is starting does not copy yet, and its start is reported separately.
         for lane in [
-            one for one in self._stalled if one not in reasons and one.state not in (LaneState.STARTING,)
+            stalled
+            for stalled in self._stalled
+            if stalled not in reasons and stalled.state not in (LaneState.STARTING,)
         ]:
             self._resumed(lane)
         for lane, (reason, cause) in reasons.items():

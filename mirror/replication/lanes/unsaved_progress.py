@@ -40,18 +40,21 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def discard(self, lane: Lane) -> None:
-        """Do not store the lane's progress in memory: it will be loaded again."""
+        """Drop the lane's unsaved progress instead of storing it: the lane will load its stored progress
+        again."""
         if not lane.is_broken:
             lane.contents = Contents.UNREAD
         self.dirty.pop(lane, None)
 
     def forget(self, lane: Lane) -> None:
-        """Drop a lane that has stopped. Its durable position is still committed to its consumer group."""
+        """Drop a lane that has stopped. The lane's durable position is still committed to its consumer
+        group."""
         self.dirty.pop(lane, None)
 
     def note_moved(self, lane: Lane, position: int) -> None:
-        """Queue a durable position for the lane's consumer group, if it has one. Positions that are not
-        durable must not be committed: a consumer that continues from the group would miss records."""
+        """Queue a durable position, to be committed to the lane's consumer group, if it has one. Positions
+        that are not durable must not be committed: a consumer that continues from the group would miss
+        records."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
 

@@ -3,7 +3,7 @@
 Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
 acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
 only their clean end. Every destination has a separate schedule, so an outage of one does not delay lanes of
-the others. The same holds for every source whose topics must be checked before progress is stored.
+the others. Every source whose topics must be checked before progress is stored has a separate schedule too.
 
 Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
 lane without a producer id checks the stored progress before it writes.
@@ -191,7 +191,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has copied in the meantime; reload all others."""
+        """Return the lanes that no other engine has copied in the meantime; reload all other lanes."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -247,7 +247,7 @@ class Checkpoints:
     async def commit_groups(self) -> None:
         """Commit positions to consumer groups for standard tools.
 
-        Nothing depends on them, so failures are only logged.
+        No copying depends on these positions, so failures are only logged.
         """
         moved = self._unsaved.take_moved()
         by_source: dict[ClusterRef, dict[Lane, int]] = {}
@@ -261,13 +261,13 @@ class Checkpoints:
             source: self._context.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
         }
         self._showing.update(shown)
-        for one in shown.values():
-            await one
+        for commit in shown.values():
+            await commit
 
     async def commit_last_groups(self) -> None:
         """Commit the final positions; a commit in progress may contain older positions."""
-        for one in self._showing.values():
-            await one
+        for commit in self._showing.values():
+            await commit
         await self.commit_groups()
 
     async def _show(self, source: ClusterRef, moved: dict[Lane, int]) -> None:

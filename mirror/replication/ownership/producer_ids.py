@@ -1,11 +1,11 @@
 """Preparation of a lane for producing: producer id, fencing, comparison after a crash.
 
-It starts when the lane has its first batch to send, so idle partitions cause no work on brokers. Before an
-owner sends its first batch, these conditions hold: 1. No other owner has stored progress that is not loaded.
-This is checked after the id is taken, because a lane may have been idle, or its process frozen, for any time
-since its progress was loaded. 2. The stored progress shows an active writer (`clean` is false), so the next
-owner will compare. 3. Former owners that may have a batch in flight are fenced. 4. Their writes after the
-checkpoint are known (effectively-once) or aborted (exactly-once).
+The takeover starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
+Before an owner sends its first batch, these conditions hold: 1. No other owner has stored progress that is
+not loaded. This is checked after the id is taken, because a lane may have been idle, or its process frozen,
+for any time since its progress was loaded. 2. The stored progress shows an active writer (`clean` is false),
+so the next owner will compare. 3. Former owners that may have a batch in flight are fenced. 4. Their writes
+after the checkpoint are known (effectively-once) or aborted (exactly-once).
 
 Epochs are the proof: if the epoch of the id directly follows that of the loaded progress, the lane has had no
 owner in between, and the stored progress need not be read again.
@@ -43,8 +43,8 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Maximum number of concurrent comparisons between two clusters. Each uses some MiB outside the memory
-budget."""
+"""Maximum number of concurrent comparisons between two clusters. Each of these readers uses some MiB outside
+of the memory budget."""
 
 
 class ProducerIdManager:

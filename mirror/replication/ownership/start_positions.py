@@ -59,7 +59,7 @@ class StartPositionFinder:
         They start at the committed offsets of their own consumer group. If the group has none, lanes that
         another owner has copied before pause.
         """
-        for lane in [one for one in starting() if _begins_at_end(one) and self._may_have_progress(one)]:
+        for lane in [lane for lane in starting() if _begins_at_end(lane) and self._may_have_progress(lane)]:
             self._runner.pause(
                 lane,
                 CorruptData(

@@ -1,10 +1,10 @@
 """Comparison of the destination's tail with the source, to avoid duplicates after a crash.
 
-A crash loses the acknowledgements of batches sent since the last checkpoint. Those of the batches that
-arrived are stored at the destination from `target_next` on, in order, possibly between records of other
-writers. The tail is read from there and matched record by record (key, value, headers, timestamp) with the
-source from the checkpoint on; the lane continues after the last match. Former owners must be fenced first, or
-one of their batches could arrive after the comparison.
+A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are
+stored at the destination from `target_next` on, in order, possibly between records of other writers. The tail
+is read from there and matched record by record (key, value, headers, timestamp) with the source from the
+checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
+batches could arrive after the comparison.
 
 A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. It
 is also possible that the lane has skipped the batch, according to its policy, and sent later batches.
@@ -131,7 +131,7 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Stack of the batches and records to come; the next is last."""
+        """Stack of the batches and records to come, with the next one at the end."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
 
@@ -157,11 +157,11 @@ class _Expected:
     def take(self, index: int) -> list[SkippedOffsets]:
         """Take a candidate and return the skipped offsets before it."""
         passed: list[SkippedOffsets] = []
-        for one in self._ahead[:index]:
-            offset_class, piece = self._class_of_refused, one.piece
+        for refused in self._ahead[:index]:
+            offset_class, piece = self._class_of_refused, refused.piece
             assert offset_class is not None, "such a lane has one candidate"
             assert isinstance(piece, _ClosedBatch), "only the last candidate is a record"
-            passed += one.passed
+            passed += refused.passed
             passed.append(SkippedOffsets(offset_class, piece.offset, piece.offset + piece.records))
         passed += self._ahead[index].passed
         del self._ahead[: index + 1]

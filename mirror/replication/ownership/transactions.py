@@ -6,8 +6,8 @@ acknowledged, adds the progress record, and commits the transaction. After a cra
 open transaction by taking the id, and then reads progress that can no longer change.
 
 Kafka has two transaction protocols (KIP-890). In the old protocol, partitions are added to a transaction
-before they are written to. In the new protocol, a produce request adds them, and every transaction has its
-own producer epoch.
+before they are written to. In the new protocol, a produce request adds partitions, and every transaction has
+its own producer epoch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
 A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). It lacks bandwidth if that time hardly grows. While a partition in reach lacks
-bandwidth, partitions with clearly more time, or with unknown or unlimited time, yield: their combined rate is
-halved at each check, down to an eighth of the worker's throughput. The rate rises again when no partition
-lacks bandwidth. So partitions are throttled only as far as needed, and none starves. If no partition is in
-reach, none yields.
+(`mirror.model.movement.loss`). Such a partition lacks bandwidth if its time to loss hardly grows. While a
+partition in reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time,
+yield: their combined rate is halved at each check, down to an eighth of the worker's throughput. The rate
+rises again when no partition lacks bandwidth. Partitions are therefore throttled only as far as needed, and
+every partition keeps a minimum rate. If no partition is in reach, none yields.
 
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
@@ -89,16 +89,16 @@ def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Preceden
     given_up = _given_up(before, in_reach, _room(in_reach, capacity, has_others=has_others), now)
     after = replace(before, capacity=capacity, given_up=given_up)
     least = max(LEAST_SHARE * capacity, _LEAST_RATE)
-    hopeful = [one for one in in_reach if one.key not in given_up]
-    if not any(one.growth is not None and one.growth < _GROWTH for one in hopeful):
+    hopeful = [lane for lane in in_reach if lane.key not in given_up]
+    if not any(lane.growth is not None and lane.growth < _GROWTH for lane in hopeful):
         return _relaxed(after, lanes, least)
-    bound = _bound(min(_left(one) for one in hopeful))
+    bound = _bound(min(_left(lane) for lane in hopeful))
     waiting = [lane for lane in lanes if lane.key in given_up or _left(lane) > bound]
     if not waiting:
         return replace(after, waiting=frozenset(), rate=0.0, in_vain_since=None)
-    former = before.rate if before.waiting else sum(one.speed for one in waiting)
-    after = replace(after, waiting=frozenset(one.key for one in waiting), rate=max(former * _CUT, least))
-    return _tried(after, [one for one in hopeful if one.key not in after.waiting], least, now)
+    former = before.rate if before.waiting else sum(lane.speed for lane in waiting)
+    after = replace(after, waiting=frozenset(lane.key for lane in waiting), rate=max(former * _CUT, least))
+    return _tried(after, [lane for lane in hopeful if lane.key not in after.waiting], least, now)
 
 
 def _left(lane: CatchUp) -> float:
@@ -112,13 +112,13 @@ def _bound(first: float) -> float:
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
     """Return the limit for the sum of needs: the capacity without the share reserved for other lanes."""
-    living = [one for one in in_reach if _left(one) > 0]
-    first = min((_left(one) for one in living), default=0.0)
+    living = [lane for lane in in_reach if _left(lane) > 0]
+    first = min((_left(lane) for lane in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)
     if (
         not has_others
         and len(living) == len(in_reach)
-        and sum(one.need for one in in_reach) <= most * _ADMISSION
+        and sum(lane.need for lane in in_reach) <= most * _ADMISSION
     ):
         return most
     return most * (1 - LEAST_SHARE)
@@ -131,13 +131,13 @@ def _given_up(
     lanes do not alternate."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
-    for one in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
-        until = before.given_up.get(one.key)
-        fits = taken + one.need <= (room if until is None else room * _ADMISSION)
-        if _left(one) <= 0 or not fits or (until is not None and until > now):
-            found[one.key] = now if until is None else until
+    for urgent in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
+        until = before.given_up.get(urgent.key)
+        fits = taken + urgent.need <= (room if until is None else room * _ADMISSION)
+        if _left(urgent) <= 0 or not fits or (until is not None and until > now):
+            found[urgent.key] = now if until is None else until
         else:
-            taken += one.need
+            taken += urgent.need
     return found
 
 
@@ -154,7 +154,7 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
     """Give up the largest prioritized lane if the time of all of them keeps shrinking for a while although
     other lanes have the minimum rate."""
-    is_in_vain = all(one.growth is not None and one.growth < _FALLING for one in first)
+    is_in_vain = all(lane.growth is not None and lane.growth < _FALLING for lane in first)
     if after.rate > least or not is_in_vain:
         return replace(after, in_vain_since=None)
     since = now if after.in_vain_since is None else after.in_vain_since

@@ -77,7 +77,9 @@ class QuotaWatch:
             self._report({lane: delay for lane, delay in found.items() if lane not in self._reported})
             return
         ended = {
-            lane: QuotaDelay(0.0, "", one.owner) for lane, one in self._reported.items() if lane not in found
+            lane: QuotaDelay(0.0, "", delay.owner)
+            for lane, delay in self._reported.items()
+            if lane not in found
         }
         self._began = now
         self._delayed.clear()

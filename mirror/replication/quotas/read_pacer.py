@@ -87,10 +87,10 @@ class ReadPacer:
         """Return the seconds until the lane's quotas allow the next fetch."""
         now = self._loop.now()
         is_behind = not lane.read.is_live and lane.read.position < lane.read.readable_end
-        buckets = [one for one in lane.read.buckets if is_behind or not one.for_catching_up]
+        buckets = [bucket for bucket in lane.read.buckets if is_behind or not bucket.for_catching_up]
         if not buckets:
             return 0.0
-        wait, bucket = max([(one.seconds_until_open(now), one) for one in buckets], key=itemgetter(0))
+        wait, bucket = max([(each.seconds_until_open(now), each) for each in buckets], key=itemgetter(0))
         if wait > 0:
             self._quotas.waits(lane, bucket, wait)
         return wait

@@ -22,13 +22,13 @@ from mirror.lane.counters import LaneCounters
 from mirror.model.metrics import MirrorMetric
 
 _PART_US: Final = 6.5
-"""Price of a partition in a fetch response."""
+"""Processor time (µs) for each partition in a fetch response."""
 _BATCH_US: Final = 17.0
-"""Price of a written batch: its request, response, checkpoint and offset map."""
+"""Processor time (µs) for each written batch: its request, response, checkpoint and offset map."""
 _SOURCE_BATCH_US: Final = 1.3
 _BYTE_US: Final = 0.00034
 _MERGED_BYTE_US: Final = 0.00025
-"""Price of a fetched byte in a merged batch, in addition to `_BYTE_US`."""
+"""Processor time (µs) for each fetched byte of a merged batch, in addition to `_BYTE_US`."""
 _RECOMPRESSED_BYTE_US: Final = 0.008
 _ENCODED_RECORD_US: Final = 5.0
 _SECOND_US: Final = 11_500.0

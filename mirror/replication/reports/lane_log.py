@@ -43,9 +43,9 @@ class LaneLog:
 
     def pump(self, now: float) -> None:
         """Write the lines that are due."""
-        for one in self._causes.due(now):
-            if one.is_over:
-                lanes, seconds = counted(one.count, "lane"), duration_text(one.seconds)
-                _log.warning("%s no longer affected after %s: %s", lanes, seconds, one.reason)
+        for cause in self._causes.due(now):
+            if cause.is_over:
+                lanes, seconds = counted(cause.count, "lane"), duration_text(cause.seconds)
+                _log.warning("%s no longer affected after %s: %s", lanes, seconds, cause.reason)
             else:
-                _log.warning("%s: %s", counted(one.count, "lane waits", "lanes wait"), one.reason)
+                _log.warning("%s: %s", counted(cause.count, "lane waits", "lanes wait"), cause.reason)

@@ -102,11 +102,11 @@ def lag_records(lane: Lane) -> int:
 
 
 def has_response(lane: Lane, now: float) -> bool:
-    """Return whether the lane knows the end of the source log at `now` (monotonic seconds): if the source had
-    more records, a response would have reported them.
+    """Return whether the end of the source log is known at `now` (monotonic seconds): if the source had more
+    records, a response would have reported them.
 
-    This is not the case if responses are late or throttled, or if the lane does not fetch because it waits
-    for something else. The end offsets of such lanes are requested separately (`lacks_end`).
+    The end is unknown if responses are late or throttled, or if the lane does not fetch because it waits for
+    something else. The end offsets of such lanes are requested separately (`lacks_end`).
     """
     has_heard = now - lane.read.answered_at < _HEARD_SECONDS
     if lane.read.waits:
@@ -156,10 +156,10 @@ def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
     """Return the age of the oldest readable source record that is not acknowledged; 0 if there is none, None
     if unknown. `has_response`: result of the function of that name.
 
-    For a batch that the lane has fetched, it is the age of the batch's first record. A record that was not
-    fetched yet is younger than the records delivered before it, and arrived after the lane last reached the
-    end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`). A record without a timestamp has
-    no age.
+    If the oldest waiting record was fetched, its age is that of the first record in its batch. A record that
+    was not fetched yet is younger than the records delivered before it, and arrived after the lane last
+    reached the end of the log. Timestamps of wrong clocks are corrected (`AppendTimes`). A record without a
+    timestamp has no age.
     """
     if lane.read.high_watermark < 0:
         return None

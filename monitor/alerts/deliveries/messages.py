@@ -35,7 +35,7 @@ def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
     """Return the text of a message: the subject, then firing alerts, then resolved ones. `as_slack`: escape
     for Slack, so that a name cannot mention a whole channel."""
     shown = sorted(notices, key=lambda notice: not notice.is_firing)
-    lines = [subject_of(notices), *(line for one in shown[:_MOST_SHOWN] for line in _lines_of(one))]
+    lines = [subject_of(notices), *(line for notice in shown[:_MOST_SHOWN] for line in _lines_of(notice))]
     if len(shown) > _MOST_SHOWN:
         lines.append(f"… and {len(shown) - _MOST_SHOWN} more")
     text = "\n".join(lines)
@@ -94,4 +94,4 @@ def _document_of(notice: AlertNotice) -> dict[str, Any]:
 def _common(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the entries that all tables share."""
     first, *rest = tables
-    return {name: value for name, value in first.items() if all(one.get(name) == value for one in rest)}
+    return {name: value for name, value in first.items() if all(notice.get(name) == value for notice in rest)}

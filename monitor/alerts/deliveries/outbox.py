@@ -35,8 +35,9 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox. `due_at`: time to send its current state; `is_current`: whether the monitor has
-    confirmed it since it was last sent; `was_tried`: whether the receiver may have the firing alert."""
+    """An alert in the outbox. `due_at`: time at which its current state is to be sent. `is_current`: whether
+    the monitor has confirmed the alert since it was last sent. `was_tried`: whether it was sent while firing,
+    so that the receiver may have it."""
 
     notice: AlertNotice
     due_at: float
@@ -70,7 +71,7 @@ class Outbox:
     def told(self) -> frozenset[str]:
         """Keys of the firing alerts that the receiver has."""
         entries = self._entries.items()
-        return frozenset(key for key, one in entries if one.is_told and one.notice.is_firing)
+        return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
         """Update the firing alerts, by key, and the alerts that ended since the last call.
@@ -84,7 +85,7 @@ class Outbox:
                 entry.is_current = False
                 if not entry.was_tried:
                     del self._entries[key]
-        room = self._schedule.capacity - sum(one.notice.is_firing for one in self._entries.values())
+        room = self._schedule.capacity - sum(entry.notice.is_firing for entry in self._entries.values())
         dropped = 0
         for key, notice in firing.items():
             known = self._entries.get(key)
@@ -116,7 +117,7 @@ class Outbox:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
                 self._entries[notice.key] = _OutboxEntry(notice, due_at, was_tried=True)
-        over = [key for key, one in self._entries.items() if not one.notice.is_firing]
+        over = [key for key, entry in self._entries.items() if not entry.notice.is_firing]
         for key in over[: max(0, len(over) - self._schedule.capacity)]:
             del self._entries[key]
 
@@ -136,16 +137,16 @@ class Outbox:
         ]
         if not wanted:
             return ()
-        first = self._group_of(min(wanted, key=lambda one: one.due_at).notice)
-        due = {id(one) for one in wanted}
+        first = self._group_of(min(wanted, key=lambda entry: entry.due_at).notice)
+        due = {id(entry) for entry in wanted}
         group = [
             entry
             for entry in self._entries.values()
             if (id(entry) in due or _is_new(entry)) and self._group_of(entry.notice) == first
         ][: self._schedule.most_at_once]
-        for one in group:
-            one.was_tried = True
-        return [one.notice for one in group]
+        for entry in group:
+            entry.was_tried = True
+        return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
         """Record that the receiver has accepted a message, or will never accept it in this form."""

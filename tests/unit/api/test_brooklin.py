@@ -200,7 +200,7 @@ def test_an_error_has_brooklins_envelope(client: Client, version: str | None, ma
         ({"destination": {"connectionString": "nowhere"}}, 400, "kafka://"),
         ({"destination": "kafka://h:1/*"}, 400, "destination"),
         ({"destination": {"connectionString": "kafka://h:1/no-star"}}, 400, "must contain one"),
-        ({"name": "a/b"}, 400, "cannot name"),
+        ({"name": "a/b"}, 400, "cannot be the name of"),
         ({"name": 5}, 400, "name"),
     ],
     ids=str,

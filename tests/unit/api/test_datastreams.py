@@ -311,8 +311,8 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"name": ""}, "cannot name"),
-        ({"name": "a/b"}, "cannot name"),
+        ({"name": ""}, "cannot be the name of"),
+        ({"name": "a/b"}, "cannot be the name of"),
         ({"name": "\ud800"}, "surrogates not allowed"),
         ({"name": 5}, "name"),
         ({"source": None}, "source"),

@@ -1,4 +1,4 @@
-"""Test /v1/ready: whether this process can serve, regardless of problems of datastreams."""
+"""Test /v1/ready: whether this process can serve requests, regardless of problems of datastreams."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Record of deleted datastreams. A definition that is missing without a recorded deletion counts as lost.
 
-A deletion is recorded in the transaction that removes the definition, so a store restored from older data
-has either both or neither. Deletions are stored in `BUCKETS` nodes, each with its latest ones, so the size is
-bounded.
+A deletion is recorded in the transaction that removes the definition, so a store that was restored from older
+data contains either both the definition and no record, or only the record. Deletions are stored in `BUCKETS`
+nodes, each with its latest ones, so the size is bounded.
 """
 
 from __future__ import annotations
@@ -58,15 +58,16 @@ class Deletions:
         return (NodeWrite(path, node.data, node.version),)
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
-        """Return the names of those definitions that were deleted."""
+        """Return the names of the given definitions that were deleted."""
         wanted = {datastream.name: datastream for datastream in datastreams}
         paths = {name: _path(name) for name in wanted}
         present = self._nodes.read_present(sorted(set(paths.values()))) if wanted else {}
         known = {path: _read(path, node) for path, node in present.items()}
         return frozenset(
             name
-            for name, one in wanted.items()
-            if (moment := known.get(paths[name], {}).get(name)) is not None and moment >= created_ms_of(one)
+            for name, definition in wanted.items()
+            if (moment := known.get(paths[name], {}).get(name)) is not None
+            and moment >= created_ms_of(definition)
         )
 
 

@@ -65,12 +65,12 @@ def from_document(document: Mapping[str, Any]) -> Datastream:
         limits=_limits(bounds.mapping("limits", bounds.field(document, "limits"))),
         objective=_objective(document.get("objective")),
         metadata=bounds.field(document, "metadata"),
-        pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
+        pauses={topic: _pause(bounds.mapping("a pause", pause)) for topic, pause in pauses.items()},
         halt=_halt(document.get("halt")),
         creation=_creation(document.get("creation")),
         resumptions={
-            topic: _resumption(bounds.mapping("a resumption", one))
-            for topic, one in bounds.mapping("resumptions", document.get("resumptions", {})).items()
+            topic: _resumption(bounds.mapping("a resumption", resumption))
+            for topic, resumption in bounds.mapping("resumptions", document.get("resumptions", {})).items()
         },
     )
 
@@ -122,12 +122,12 @@ def _numbers(document: Mapping[str, Any]) -> frozenset[int] | None:
 def _resumption_documents(datastream: Datastream) -> dict[str, Any]:
     return {
         topic: {
-            "partitions": "*" if one.numbers is None else znodes.encode_ranges(one.numbers),
-            "since_ms": one.since_ms,
-            "until_ms": one.until_ms,
-            "began_ms": one.began_ms,
+            "partitions": "*" if resumption.numbers is None else znodes.encode_ranges(resumption.numbers),
+            "since_ms": resumption.since_ms,
+            "until_ms": resumption.until_ms,
+            "began_ms": resumption.began_ms,
         }
-        for topic, one in datastream.resumptions.items()
+        for topic, resumption in datastream.resumptions.items()
     }
 
 

@@ -21,7 +21,8 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """The counters of some names as of the last `read`. `names`: arbitrary texts, such as names of groups."""
+    """Counters of some groups and owners as of the last `read`. `names`: arbitrary texts, such as names of
+    groups."""
 
     def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
         self._nodes = nodes

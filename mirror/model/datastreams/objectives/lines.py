@@ -11,7 +11,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objective
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Metadata key of the objectives; the value has one objective per line. It lacks the prefix `headrace.`
+"""Metadata key of the objectives; the value has one objective per line. The key lacks the prefix `headrace.`,
 because older versions keep unknown keys only without that prefix."""
 
 _MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

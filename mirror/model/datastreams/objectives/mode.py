@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model import bounds
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the mode. Like `headrace-objectives` it lacks the prefix `headrace.`, so that older
+"""Metadata key of the mode. Like `headrace-objectives`, the key lacks the prefix `headrace.`, so that older
 versions keep it."""
 
 

@@ -123,7 +123,7 @@ def test_a_former_owner_that_wakes_after_the_fence_is_lost_repeats_nothing(
 ) -> None:
     """The owner's first batch is lost with the marker, so the destination rejects the next one.
 
-    The owner then fences and compares again.
+    The owner then fences former owners again and repeats the comparison.
     """
     policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
     fakes.make_topic("t")

@@ -15,7 +15,7 @@ from tests.builders import SOURCE, a_datastream
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a/b", "x" * 201, "\ud800", "a\nb", "\x00", ".", ".."])
 def test_a_name_must_fit_into_a_path_and_a_group_id(name: str) -> None:
-    with pytest.raises(InvalidRequest, match="cannot name"):
+    with pytest.raises(InvalidRequest, match="cannot be the name of"):
         a_datastream(name)
 
 
