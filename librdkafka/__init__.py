@@ -1,4 +1,4 @@
-"""confluent-kafka for the metrics provider, whose results are compared with those of another client.
+"""Settings, errors and log of confluent-kafka, which only `pmp`, the tests and the benchmarks use.
 
-Contains its settings, the translation of its errors, and its log. Only `pmp`, tests and benchmarks use it.
+It is a second client, with which the results of our own are compared.
 """

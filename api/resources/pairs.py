@@ -12,18 +12,15 @@ from api.http.problems import AnswerModel
 from api.resources.partitions.lags import lag_now
 from mirror.errors import HeadraceError
 from mirror.jobs.dr.fork import TailDecision
-from mirror.jobs.dr.operation import Kind, PastSwitchover
+from mirror.jobs.dr.operation import BegunOperation, Kind, PastSwitchover
 
 router = APIRouter(tags=["status"])
 
 
-class PairOperationAnswer(AnswerModel):
+class PairOperationAnswer(BegunOperation, AnswerModel):
     """Operation in progress. The same command continues it, and `headrace dr abort` undoes it."""
 
     kind: Kind
-    identity: str
-    origin: str
-    target: str
     operator: str
     """Who began it."""
     step: str
@@ -32,7 +29,6 @@ class PairOperationAnswer(AnswerModel):
     """Furthest step that was begun."""
     failure: str
     """Reason why it is being undone; empty if it is not."""
-    begun_ms: int
 
 
 class TopicLossAnswer(AnswerModel):

@@ -138,15 +138,20 @@ class AuditedTopic(PairRecord):
     problem: str
 
 
-class _Account(PairRecord):
-    """Facts about an operation. `operator`: who began it. `failure`: reason why it is or was undone, empty if
-    it is not. `notes`: remarks for the operator. `loss`: of a failover."""
+class BegunOperation(PairRecord):
+    """Identity of an operation, its two clusters, and the time at which it was begun (epoch ms)."""
 
-    kind: Kind = Kind.SWITCHOVER
     identity: str
     origin: str
     target: str
     begun_ms: int
+
+
+class _Account(BegunOperation):
+    """Facts about an operation. `operator`: who began it. `failure`: reason why it is or was undone, empty if
+    it is not. `notes`: remarks for the operator. `loss`: of a failover."""
+
+    kind: Kind = Kind.SWITCHOVER
     operator: str = ""
     failure: str = ""
     steps: tuple[StepBegun, ...] = ()
