@@ -84,7 +84,7 @@ def status_element(scope: str, content: str, services: Services) -> dict[str, An
 
 
 def component_health(services: Services, status: str = "", errors: str = "") -> dict[str, Any]:
-    """Return the element of this instance."""
+    """Return the entry of this instance in the response."""
     return {
         "succeeded": not errors,
         "status": status,

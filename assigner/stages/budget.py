@@ -17,7 +17,8 @@ _PASSES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """Move budget. `bytes_`: units that may move. `target`: int64[D], load that no move may exceed."""
+    """Move budget. `bytes_`: units that may move. `target`: int64[D], highest load
+    that a task may have after a move."""
 
     bytes_: int
     target: Ints

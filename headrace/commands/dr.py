@@ -123,7 +123,7 @@ def failover(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move to the other cluster although the active one is lost.
+    """Move to the other cluster after the loss of the active one.
 
     Shows the records that are lost, by partition; fails if they exceed the limit. The lost cluster keeps
     them: see headrace dr tail. Run it again after an interruption: it continues. Exits with 1 if it was

@@ -72,7 +72,9 @@ def retire(
     ] = False,
     days: DaysOption = 60,
     wait: Annotated[str, typer.Option(help="Time between seal and deletion, such as 7d.")] = "7d",
-    no_acl: Annotated[bool, typer.Option("--no-acl", help="Do not deny writes by an ACL.")] = False,
+    no_acl: Annotated[
+        bool, typer.Option("--no-acl", help="Do not create an ACL that denies writes.")
+    ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",

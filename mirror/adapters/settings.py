@@ -107,7 +107,7 @@ class KafkaCluster(Settings):
     excludes. Headrace does not connect to other listeners."""
     readers: list[str] = Field(default=["*"])
     """Principals allowed to read from this cluster (`*` matches any text). Without authentication, the
-    entries are owners of datastreams."""
+    entries are compared with the owner of the datastream."""
     writers: list[str] = Field(default=["*"])
     """Principals allowed to create topics on this cluster and to copy into them, as in `readers`."""
     adopters: list[str] = Field(default=["*"])

@@ -50,7 +50,7 @@ class LeaderSettings(Settings):
     """Source of partition loads: `self` (the mirror's own counts), `pinot` (samples of Cruise Control or of
     Headrace's sampler), `none` (no loads), or the name of a plug-in (docs/plug-ins.md)."""
     load_provider_options: dict[str, SecretStr] = Field(default={})
-    """Options of the load provider plug-in: text by name."""
+    """Options of the load provider plug-in: a table of names and texts."""
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
@@ -60,7 +60,7 @@ class LeaderSettings(Settings):
     """Strategy that chooses the number of tasks and their partitions: `assigner` (proven bounds), `simple`
     (no dependencies), `auto` (the assigner if it is installed), or the name of a plug-in."""
     placement_strategy_options: dict[str, SecretStr] = Field(default={})
-    """Options of the placement strategy plug-in: text by name."""
+    """Options of the placement strategy plug-in: a table of names and texts."""
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
@@ -69,8 +69,8 @@ class LeaderSettings(Settings):
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
-    """Capacity of one task: a number, or `learned`, the measured throughput of one core per datastream. A
-    datastream can set its own number."""
+    """Capacity of one task: a number, or `learned`: the throughput of one core, measured for each datastream.
+    A datastream can set its own number."""
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
     """Assumed capacity of one task of a datastream until its capacity is learned."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)

@@ -71,8 +71,8 @@ class VerifyJob:
         self.selection.require_topic_characters()
         if self.allows_expired and not self.state:
             raise InvalidRequest(
-                "expired records cannot be recognized without a state",
-                advice="pass --state with the state of the copy",
+                "without the progress of the copy, expired records cannot be told from lost ones",
+                advice="pass --state with the name that the copy had",
             )
 
 
@@ -354,7 +354,7 @@ async def audit_copy(
     """Compare the records copied according to the stored state, while both sides grow. A partition without
     progress has nothing to compare, a missing destination topic counts as empty.
 
-    An error that will not pass, such as a batch that cannot be decoded, is the problem of its partition.
+    A permanent error, such as a batch that cannot be decoded, is reported for its partition.
     Raises Unreachable; TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)

@@ -147,7 +147,8 @@ class RuleBook:
         lane.read.rules = self.rules(lane, limits)
 
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
-        """Return the rules for a starting lane, including rejections of records at or after its start.
+        """Return the routing rules of a lane that starts, with the recorded rejections of records at or after
+        its start position.
 
         The start is the stored position, not the position in an open transaction. If the position is -1 (not
         determined yet) or belongs to an earlier life of the log, all rejections are kept, because the lane

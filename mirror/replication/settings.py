@@ -44,9 +44,9 @@ class CopyingSettings(Settings):
     connection to one socket buffer per round trip, so connections are added as long as they increase the
     rate."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
-    """Maximum number of connections for writing to a distant broker: one for each partition, and as many
-    again to send several batches of a partition in parallel if the TCP window limits the rate. Nearby brokers
-    get three connections."""
+    """Maximum number of connections for writing to a distant broker: one for each partition. If the TCP
+    window limits the rate, further ones send several batches of a partition in parallel, up to the same
+    number. Nearby brokers get three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
     """Memory in bytes for data that the connections of `read_connections` read ahead, and the same amount for
     batches sent to distant brokers in parallel. Connections to other brokers do not use it."""

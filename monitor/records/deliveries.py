@@ -109,7 +109,8 @@ def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
 
 
 def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[DeliveryCost, ...] | None:
-    """Return the counts of each objective; None if there are no measurements of the datastream's topics."""
+    """Return how many records were in time and late for each objective; None if there are no measurements of
+    the datastream's topics."""
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)

@@ -45,7 +45,7 @@ class RecentOutages:
         self._of: dict[DatastreamName, Outage] = {}
 
     def note(self, movements: FleetMovement, now_ms: int) -> None:
-        """Record the states of partitions after a turn. Idle datastreams have no outage."""
+        """Note the outages that the states of partitions show. Idle datastreams have none."""
         self._of = {
             name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
         }

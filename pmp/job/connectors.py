@@ -34,7 +34,7 @@ def connectors(settings: JobSettings) -> list[str]:
     paths = [path for path in os.environ.get(CONNECTORS, "").split(",") if path]
     missing = [path for path in paths if not Path(path).is_file()]
     if missing:
-        raise ConfigError(f"{CONNECTORS} names missing files: {', '.join(missing[:3])}")
+        raise ConfigError(f"files of {CONNECTORS} do not exist: {', '.join(missing[:3])}")
     if not paths and not any(_home().glob(_FIRST)):
         raise ConfigError(
             "Spark has no connectors to Kafka and Avro",

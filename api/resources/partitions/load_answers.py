@@ -73,7 +73,7 @@ class PartitionLoadAnswer(AnswerModel):
     load is unknown or placement is not by load."""
     is_offending: bool | None
     """True if the load of the partition alone exceeded the usable capacity of a task in the last planning;
-    null before the first planning, or if more partitions were offending than were recorded."""
+    null before the first planning, or if the plan names only some of the partitions that did."""
 
     @classmethod
     def from_load(

@@ -275,7 +275,7 @@ def _state_of(path: Path, payloads: Sequence[bytes]) -> State:
     except CorruptData as error:
         raise DamagedStore(
             f"this version cannot read the records of {path} ({error.message})",
-            advice="run the version that wrote it, or move it away and import the latest"
+            advice="run the version that wrote the file, or move the file away and import the latest"
             " headrace state export",
         ) from error
     return state

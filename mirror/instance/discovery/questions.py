@@ -112,7 +112,7 @@ class ClusterRequests:
                 is_address(cluster)
                 and sum(is_address(reference) for _, reference in self._under_way) >= _MOST_ADDRESSES
             ):
-                raise Busy(f"{_MOST_ADDRESSES} requests to clusters without an alias are pending")
+                raise Busy(f"too many requests ({_MOST_ADDRESSES}) to clusters without an alias are pending")
             question = self._under_way[key] = _Pending[_T]()
         self._run(partial(self._carry_out, key, question, ask))
         return question

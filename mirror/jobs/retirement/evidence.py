@@ -70,7 +70,7 @@ class TopicWatch:
         if not definitions.is_whole:
             raise IllegalTransition(
                 "a damaged definition may select any topic",
-                advice="repair or delete it: headrace datastream list",
+                advice="find it with headrace datastream list; repair or delete it",
             )
         datastreams = definitions.datastreams
         look, sightings = self.look(cluster, datastreams)

@@ -80,7 +80,7 @@ OPTIONS: Final = (
         ("destination", "shared"),
         bool,
         "Allow other datastreams that also set this option to write to the same topics.",
-        "Share topics with datastreams that set this.",
+        "Share topics with other sharing datastreams.",
         key=SHARED_DESTINATION,
         default=False,
     ),

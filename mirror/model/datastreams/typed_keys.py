@@ -1,6 +1,6 @@
 """Options that are typed fields in /v1 and metadata keys in the stored definition. Pure.
 
-Brooklin's interface shows the metadata keys.
+The REST interface of Brooklin shows these options as metadata of the datastream.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def is_in_time(self) -> bool:
-        """True if no waiting record is late, hidden, of unknown age, or being copied a second time."""
+        """Return whether no waiting record is late, in an open transaction, or of unknown age, and none is copied
+        a second time."""
         return (
             self.late_since is None
             and self.held_since is None

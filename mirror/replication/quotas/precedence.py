@@ -43,8 +43,8 @@ _SLACK: Final = 1.1
 throughput by less than this factor."""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
-"""Fraction of the available throughput; the needs must fit into it before a partition that was given up is
-prioritized again."""
+"""Fraction of the available throughput. A partition that has lost its priority regains it only if the
+prioritized partitions together need no more than this."""
 _TRIAL_SECONDS: Final = 20.0
 _FALLING: Final = -0.05
 _AGAIN_SECONDS: Final = 60.0
