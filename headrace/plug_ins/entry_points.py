@@ -1,7 +1,8 @@
 """Finds plug-ins by the entry points of installed packages.
 
 A plug-in is a function that takes its options (a mapping of names to texts) and returns the object.
-Built-in names are reserved. Every problem is a ConfigError that names the plug-in: the service does not start with a substitute.
+Built-in names are reserved. Every problem is a ConfigError that names the plug-in: the service does not start
+with a substitute.
 """
 
 from __future__ import annotations

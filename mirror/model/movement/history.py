@@ -145,8 +145,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def is_in_time(self) -> bool:
-        """Return whether no waiting record is late, in an open transaction, or of unknown age, and none is copied
-        a second time."""
+        """Return whether no waiting record is late, in an open transaction, or of unknown age, and none is
+        copied a second time."""
         return (
             self.late_since is None
             and self.held_since is None
