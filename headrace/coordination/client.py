@@ -175,7 +175,7 @@ def _started(settings: HeadraceSettings, command: str) -> Iterator[CoordinationC
     client: CoordinationClient
     match settings.store:
         case StoreKind.ZOOKEEPER:
-            client = ZooKeeper(settings.zookeeper)
+            client = zookeeper_client(settings.zookeeper)
         case StoreKind.KAFKA:
             client = KafkaSession(store_cluster(settings), settings.coordination)
         case StoreKind.EMBEDDED:

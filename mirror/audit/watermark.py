@@ -31,7 +31,10 @@ class PartitionWatermark:
         self.through_ms: int | None = None
 
     def observe(self, at_ms: int, end: int) -> None:
-        """Note the end of the source log, which was requested at that time."""
+        """Note the end of the source log, which was requested at that time. If it is lower than before, the
+        log was truncated or replaced, and the higher ends no longer count."""
+        while self._ends and self._ends[-1][1] > end:
+            self._ends.pop()
         self._ends.append((at_ms, end))
         if len(self._ends) > _MOST_ENDS:
             self._ends = deque(list(self._ends)[1::2])  # the watermark becomes coarser, never later
@@ -56,10 +59,9 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Start again: records that were compared before have to be compared again, or the log is another
-        one, with lower offsets."""
+        """Start again from the newest end: all records before it must be compared again."""
         self.through_ms, self._is_stopped = None, False
-        self._ends.clear()
+        self._ends = deque(list(self._ends)[-1:])
 
 
 class CompleteThrough:

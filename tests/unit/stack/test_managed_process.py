@@ -233,7 +233,7 @@ def test_a_released_command_stays(tmp_path: Path) -> None:
 def test_a_command_that_ended_cannot_be_released(tmp_path: Path) -> None:
     held = _held(tmp_path, _python("raise SystemExit(3)")).start(releasable=True)
     held.wait(PATIENCE_SECONDS)
-    with pytest.raises(ServerDied, match="released"):
+    with pytest.raises(ServerDied, match="detached"):
         held.release()
 
 
