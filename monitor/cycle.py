@@ -273,7 +273,10 @@ class MonitorCycle:
         verdict: LatencyVerdict,
         lateness: Lateness | None = None,
     ) -> InquiryResult:
-        late = () if lateness is None else lateness.intervals
+        known = () if lateness is None else lateness.intervals
+        # A new monitor reads further back than its verdict, which an earlier fault does not explain.
+        since_ms = self._clock.now_ms() - round(max(windows_of((subject,), self._window)) * 1000)
+        late = tuple(interval for interval in known if interval[1] >= since_ms) or known
 
         def ask() -> Evidence:
             return replace(self._service.evidence(subject), late=late)

@@ -22,14 +22,14 @@ from monitor.actions.policy import ActingPolicy, ActionRecord
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import Evidence, LaneEvidence
+from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence
 from monitor.causes.inquiry import LEAST_SECONDS
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.late_times import LateTopics
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
 from tests.fakes.clock import ManualClock
@@ -81,6 +81,7 @@ class World:
         self.no_movements: HeadraceError | None = None
         self.why: Evidence | HeadraceError = OVERLOADED
         self.looked = 0
+        self.late_times: LateTopics | None = None
 
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         return self.wanted
@@ -100,7 +101,7 @@ class World:
         self.released += 1
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        return None
+        return self.late_times
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
@@ -183,6 +184,25 @@ def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig
     causes = [found(one) for one in (BAD, BAD, GOOD, BAD, GOOD, GOOD)]
     assert causes == [None, Cause.OVERLOADED_TASK, None, Cause.OVERLOADED_TASK, None, None]
     assert rig.world.looked == 2, "no evidence is read for a healthy datastream"
+
+
+def test_a_new_monitor_does_not_blame_the_fault_before_this_one(rig: Rig) -> None:
+    """It reads two minutes back, because nobody may have evaluated them, but its window is one minute."""
+    rig.turn(BAD)
+    now_ms = rig.clock.now_ms() + 10_000
+    spans = [LateSpan(now_ms - before - 1_000, now_ms - before + 5_000, 9_000) for before in (100_000, 9_000)]
+    rig.world.late_times = {SOURCE: {"t": TopicLateness(spans, 0)}}
+    origins = [(BacklogOrigin.WORKER, 100_000)] * 2 + [(BacklogOrigin.INSTANCE, 9_000)]
+    rig.world.why = Evidence(
+        tuple(
+            LaneEvidence(f"t-{number}", "one", "orders-0", origin=origin, origin_ms=now_ms - before)
+            for number, (origin, before) in enumerate(origins)
+        )
+    )
+    rig.clock.advance(10.0)
+    diagnosis = rig.cycle.turn()[ORDERS].diagnosis
+    assert diagnosis is not None
+    assert diagnosis.cause is Cause.INSTANCE_LOST
 
 
 def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(rig: Rig) -> None:
