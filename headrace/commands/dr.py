@@ -14,6 +14,7 @@ from headrace.commands.pairs.session import (
     DryRunOption,
     PairArgument,
     conclude,
+    deadline_seconds,
     open_session,
     result_of,
     show_plan,
@@ -96,9 +97,7 @@ def switchover(
     Run it again after an interruption: it continues. If a step fails or the deadline passes, everything is
     restored. Exits with 1 if producers still write to the former cluster.
     """
-    from headrace.console.durations import milliseconds
-
-    seconds = milliseconds(deadline) / 1000
+    seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run) as session:
         if dry_run:
             state = session.planned(to)
@@ -129,10 +128,9 @@ def failover(
     them: see headrace dr tail. Run it again after an interruption: it continues. Exits with 1 if it was
     undone.
     """
-    from headrace.console.durations import milliseconds
     from mirror.jobs.dr.operation import operation_of
 
-    seconds = milliseconds(deadline) / 1000
+    seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run, request_seconds=_AWAY_SECONDS) as session:
         state = session.planned_failover(to, max_loss, accept_loss)
         operation = operation_of(state)
@@ -165,10 +163,9 @@ def failback(
     Copies only the records that the active cluster has received since the fork, then switches over. Fails
     while the tail is undecided. Run it again after an interruption: it continues.
     """
-    from headrace.console.durations import milliseconds
     from mirror.jobs.dr.operation import Kind, is_returning
 
-    seconds = milliseconds(deadline) / 1000
+    seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run) as session:
         if not dry_run:
             conclude(session, session.fail_back(seconds), as_json=as_json)

@@ -85,13 +85,11 @@ class TailReader:
             records = size = 0
             from_ms: int | None = None
             to_ms: int | None = None
-            if span.start < span.end:
-                async for portion in source.read(place, span.start, span.end):
-                    for record in portion.records:
-                        records += 1
-                        size += len(record.key or b"") + len(record.value or b"")
-                        from_ms = record.timestamp if from_ms is None else min(from_ms, record.timestamp)
-                        to_ms = record.timestamp if to_ms is None else max(to_ms, record.timestamp)
+            async for record in _records(source, place, span.start, span.end):
+                records += 1
+                size += len(record.key or b"") + len(record.value or b"")
+                from_ms = record.timestamp if from_ms is None else min(from_ms, record.timestamp)
+                to_ms = record.timestamp if to_ms is None else max(to_ms, record.timestamp)
             if records or span.expired:
                 found.append(
                     PartitionTail(*place, span.start, span.end, records, size, from_ms, to_ms, span.expired)

@@ -23,6 +23,13 @@ DeadlineOption = Annotated[str, typer.Option(help="Time after which an incomplet
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")]
 
 
+def deadline_seconds(deadline: str) -> float:
+    """Return a duration such as 10m in seconds. Raises InvalidRequest."""
+    from headrace.console.durations import milliseconds
+
+    return milliseconds(deadline) / 1000
+
+
 def open_session(
     pair: str, at: str, config: Path | None, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:

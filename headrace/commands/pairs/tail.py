@@ -14,6 +14,7 @@ from headrace.commands.pairs.session import (
     DryRunOption,
     PairArgument,
     conclude,
+    deadline_seconds,
     open_session,
     show_plan,
 )
@@ -23,7 +24,6 @@ from mirror.wording import counted
 if TYPE_CHECKING:
     from headrace.dr.session import PairSession
     from headrace.dr.tail import PartitionTail
-    from mirror.jobs.dr.operation import Kind
 
 app = typer.Typer(no_args_is_help=True)
 TopicsOption = Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")]
@@ -92,10 +92,8 @@ def replay(
     They keep their order in each partition, and have a header headrace-replayed. Denies the principals of the
     pair Write at the lost cluster first. Run it again after an interruption: it continues.
     """
-    from mirror.jobs.dr.operation import Kind
-
     with open_session(pair, at, config, reads_only=dry_run) as session:
-        _decide(session, Kind.REPLAY, topics, deadline, dry_run=dry_run, as_json=as_json)
+        _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -112,19 +110,18 @@ def skip(
 
     Denies the principals of the pair Write at the lost cluster first.
     """
-    from mirror.jobs.dr.operation import Kind
-
     with open_session(pair, at, config, reads_only=dry_run) as session:
-        _decide(session, Kind.SKIP, topics, deadline, dry_run=dry_run, as_json=as_json)
+        _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
 
 
 def _decide(
-    session: PairSession, kind: Kind, topics: str, deadline: str, *, dry_run: bool, as_json: bool
+    session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    from headrace.console.durations import milliseconds
+    """Run a decision about the tail, or show its steps. `action`: its `Kind`."""
+    from mirror.jobs.dr.operation import Kind
 
-    seconds = milliseconds(deadline) / 1000
-    state = session.planned("", kind, selection=topics)
+    seconds = deadline_seconds(deadline)
+    state = session.planned("", Kind(action), selection=topics)
     if not dry_run:
         conclude(session, session.run(state, seconds), as_json=as_json)
         return
