@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from tests.e2e.conftest import service_environment
+from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce
 from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually
-from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 PARTITIONS = 4
 
 
-@pytest.fixture
-def instances(tmp_path: Path, kafka_pair: KafkaPair) -> Iterator[dict[str, RunningInstance]]:
-    """Two instances with the same topic for their state, not started."""
-    unique = uuid4().hex[:12]
-    environment = {
-        "HEADRACE_COORDINATION__CLUSTER": "destination",
-        "HEADRACE_COORDINATION__TOPIC": f"coordination-{unique}",
-        **service_environment(kafka_pair, unique),
-    }
-    made = {name: RunningInstance(name, tmp_path, environment) for name in ("one", "two")}
-    yield made
-    for instance in made.values():
-        instance.stop()
-
-
 def test_the_other_instance_takes_over_and_every_record_is_copied_once(
-    kafka_pair: KafkaPair, instances: dict[str, RunningInstance]
+    kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
     topic = f"shared-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, PARTITIONS, retention_ms="-1")
     first, second, third = (some_records(PARTITIONS, 300, salt) for salt in "abc")
-    one, two = (instance.start() for instance in instances.values())
+    one, two = (new_instance(name) for name in ("one", "two"))
     eventually(lambda: len(two.rest.get("/v1/instances")) == 2, "both instances have joined")
     create_datastream(one, "shared", topic, limits={"min_tasks": 4})
     produce(kafka_pair.source.address, topic, first)
