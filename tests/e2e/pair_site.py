@@ -94,7 +94,7 @@ def pair_site(folder: Path) -> Iterator[Site]:
 
 
 def kill_at(instance: RunningInstance, step: Step, *words: str) -> None:
-    """Run a command in a process of its own, and kill it when it begins a step."""
+    """Run a command in another process, and kill the process when the command begins a step."""
     command = [sys.executable, "-m", "headrace", *words, "--at", instance.address]
     environment = {**os.environ, **instance.environment}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)

@@ -42,9 +42,9 @@ class Retirement:
     """Retirement of a topic; times in epoch milliseconds.
 
     `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams whose
-    expression matches only the topic; `paused`: those of them that the retirement pauses and a restoration
-    resumes. `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of partitions
-    whose records are deleted. `problem`: why the last attempt stopped.
+    expression matches only the topic; `paused`: the ones among these that the retirement pauses and a
+    restoration resumes. `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of
+    partitions whose records are deleted. `problem`: why the last attempt stopped.
     """
 
     cluster: ClusterRef

@@ -39,8 +39,8 @@ class GroupLog(ProgressLog):
         }
 
     def names(self, group: GroupName) -> set[str]:
-        """Return the names of consumer groups with positions stored under a group of datastreams, without
-        those of unreadable records. Raises NewerFormat."""
+        """Return the names of consumer groups with positions stored under a group of datastreams. Skips
+        records that cannot be read. Raises NewerFormat."""
         names = set()
         for key, value in self.records_under(group).items():
             with suppress(CorruptData):

@@ -74,7 +74,7 @@ def test_each_partition_far_away_is_written_on_its_own_connection(fakes: Mirrore
 
 
 def test_a_request_that_travels_for_long_is_no_outage(fakes: MirroredFakes) -> None:
-    """A connection to the destination carries 40 KB a second, and the broker takes all of it."""
+    """A connection to the destination carries only 40 KB/s, but the broker accepts every byte."""
     fakes.network.window_bytes, fakes.network.later = 4_000, fakes.target.later
     fakes.make_topic("t", replication=1)
     for number in range(3):
