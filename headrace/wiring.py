@@ -295,7 +295,7 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
-    handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
+    handlers = Control.build(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),

@@ -86,7 +86,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
             stores = ControlStores(definitions, requests, membership, EventLog(session))
-            control = Control(stores, admission, clock, gate)
+            control = Control.build(stores, admission, clock, gate)
             findings = tuple(_applied(finding, control) for finding in findings)
     return TakeOver(there.root, found.live, findings, options.apply)
 

@@ -6,7 +6,6 @@ requester and the remote address.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.control.audit import audit
-from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
+from mirror.control.caller import Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.coordination.stores.requests import Request
@@ -42,18 +41,16 @@ class Announcer:
     """Stores and publishes events of changes. Losing an event does not fail the command."""
 
     def __init__(
-        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock
+        self,
+        log: EventLog,
+        publish: Callable[[Sequence[PlacementEvent]], None],
+        clock: Clock,
+        caller: Caller,
     ) -> None:
         self._events = log
         self._publish = publish
         self._clock = clock
-        self._caller = NOBODY_IN_PARTICULAR
-
-    def of(self, caller: Caller) -> Announcer:
-        """Return an announcer for the actions of this caller."""
-        mine = copy.copy(self)
-        mine._caller = caller  # noqa: SLF001 - its own copy
-        return mine
+        self._caller = caller
 
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
         """Return the event of a creation, and the entry that stores it.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.control.admission import Admission
@@ -68,33 +67,29 @@ class ControlStores:
     membership: Membership
     events: EventLog
     publish: Callable[[Sequence[PlacementEvent]], None] = lambda _: None
+    turns: OwnerLocks = field(default_factory=OwnerLocks)
 
 
 class Control:
-    """The use cases. `admission`: rules for definitions."""
+    """The use cases of one caller: they raise Forbidden without rights, and record the caller's name."""
 
-    def __init__(self, stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> None:
-        self._definitions = stores.definitions
-        self._known = DefinitionCache(stores.definitions, lambda: None)
-        self._requests = stores.requests
-        self._membership = stores.membership
-        self._checks = DefinitionChecks(admission, routes, clock)
-        self._turns = OwnerLocks()
-        self._clock = clock
-        self._announcer = Announcer(stores.events, stores.publish, clock)
-        self._caller = NOBODY_IN_PARTICULAR
+    def __init__(
+        self, stores: ControlStores, checks: DefinitionChecks, known: DefinitionCache, caller: Caller
+    ) -> None:
+        self._stores, self._checks, self._clock = stores, checks, checks.clock
+        self._definitions, self._known, self._requests = stores.definitions, known, stores.requests
+        self._announcer = Announcer(stores.events, stores.publish, checks.clock, caller)
+        self.caller = caller
+
+    @staticmethod
+    def build(stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> Control:
+        """Return the use cases of the service itself. `admission`: rules for definitions."""
+        known = DefinitionCache(stores.definitions, lambda: None)
+        return Control(stores, DefinitionChecks(admission, routes, clock), known, NOBODY_IN_PARTICULAR)
 
     def of(self, caller: Caller) -> Control:
-        """Return the use cases for one caller: they raise Forbidden without rights, and record the caller's
-        name."""
-        mine = copy.copy(self)
-        mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
-        return mine
-
-    @property
-    def caller(self) -> Caller:
-        """The caller of these use cases."""
-        return self._caller
+        """Return the use cases of another caller, with the same locks and cache."""
+        return Control(self._stores, self._checks, self._known, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
         """Return a datastream if the caller may change its tasks and all datastreams that share them.
@@ -125,12 +120,12 @@ class Control:
         no_datastream = DatastreamName("")
         self._check_right(no_datastream, None, None, of_tasks=False)
         if action:
-            audit(action, no_datastream, self._caller, None, None, self._caller.name, reason)
+            audit(action, no_datastream, self.caller, None, None, self.caller.name, reason)
 
     @property
     def groups(self) -> Groups:
         """The use cases for all datastreams that share tasks."""
-        return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
+        return Groups(self._definitions, self._known, self._announcer, self.caller, self._clock)
 
     def record_request(self, request: Request) -> None:
         """Record a request to the leader that was not made through these use cases."""
@@ -142,22 +137,22 @@ class Control:
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
         """Record that the caller dropped a definition lost by the coordination store."""
-        self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
+        self._announcer.forgotten(lost, reason, self.caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
         """Raise Forbidden unless allowed. `of_tasks`: the change affects the tasks, and so all datastreams
         that share them."""
-        self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
+        self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream and return the stored definition; a repeated call returns the same definition.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
-        with self._turns.of(self._checks.quota_owner(command.datastream)):
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
+        with self._stores.turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
@@ -172,7 +167,7 @@ class Control:
         created, others = self._existing(command.datastream)
         if created is not None:
             return created
-        datastream = self._checks.created(command, others, self._caller.name)
+        datastream = self._checks.created(command, others, self.caller.name)
         event, entry = self._announcer.creation(command)
         try:
             stored = self._definitions.create(datastream, (entry, *guard.changes()))
@@ -190,7 +185,7 @@ class Control:
         Raises AlreadyExists, KeyReused, Forbidden."""
         found, name = self.list(), definition.name
         others = [datastream for datastream in found.datastreams if datastream.name != name]
-        self._caller.check(name, None, definition, lambda: others)
+        self.caller.check(name, None, definition, lambda: others)
         is_listed = len(others) < len(found.datastreams) or any(
             damaged.name == name for damaged in found.damaged
         )
@@ -223,14 +218,14 @@ class Control:
             before, new = command.before.datastream, command.after
             of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
             self._check_right(new.name, before, new, of_tasks=of_tasks)
-            self._checks.check_change(command, after, there, self._caller.name)
+            self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
         """Check that a datastream may use the clusters that have these ids now.
 
         Raises InvalidRequest and IllegalTransition.
         """
-        self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
+        self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Change a definition and return it as stored.
@@ -268,7 +263,7 @@ class Control:
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
         """Write a change. `together`: all changes of the call, checked again after concurrent changes."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
             stored = self._definitions.get(after.name)
@@ -328,7 +323,7 @@ class Control:
         self._check_right(command.name, None, None, of_tasks=False)
         self._definitions.remove(command.name, now_ms=self._clock.now_ms())
         self._known.changed(command.name)
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         self._announcer.status_changed(command, None, None)
         return found
 
@@ -336,7 +331,7 @@ class Control:
         """Change the status and return the stored definition.
 
         Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, changed = self._change(command)
         self._announcer.status_changed(command, before, changed.datastream)
         return changed
@@ -346,7 +341,7 @@ class Control:
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict,
         Forbidden."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, stored = self._change(command)
         self._announcer.pauses_changed(command, before, stored.datastream)
         return stored
@@ -371,7 +366,7 @@ class Control:
         datastream = stored.datastream
         self._check_right(command.name, datastream, datastream, of_tasks=True)
         check_ready(datastream)
-        live = [instance for instance in self._membership.live() if not instance.is_leaving]
+        live = [instance for instance in self._stores.membership.live() if not instance.is_leaving]
         if not any(command.host in {instance.name, instance.host} for instance in live):
             raise InvalidRequest(
                 f"no instance is named {shown(command.host)}",
@@ -381,7 +376,7 @@ class Control:
             group=datastream.group,
             partitions=command.partitions,
             host=command.host,
-            requested_by=self._caller.signed(command.requested_by),
+            requested_by=self.caller.signed(command.requested_by),
             requested_ms=self._clock.now_ms(),
         )
 
@@ -418,7 +413,7 @@ class Control:
             created, others = self._existing(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
-            return None, self._checks.created(command, others, self._caller.name)
+            return None, self._checks.created(command, others, self.caller.name)
         stored = self._definitions.get(command.name)
         self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
         check_unchanged(stored, command.before)
@@ -444,7 +439,7 @@ class Control:
         return RebalanceRequest(
             group=datastream.group,
             full=command.full,
-            requested_by=self._caller.signed(command.requested_by),
+            requested_by=self.caller.signed(command.requested_by),
             reason=command.reason,
             requested_ms=self._clock.now_ms(),
         )

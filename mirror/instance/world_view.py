@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -143,7 +142,10 @@ class WorldView:
         self.topic_discovery = topic_discovery
         self._planning = planning
         self._clock = clock
-        self._plan_from(planning.memory)
+        self._memory = memory = planning.memory
+        self._gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
+        self.keeper = MemoryKeeper(memory, stores.observations, clock)
+        self._task_loads: dict[TaskName, float] = {}
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
@@ -153,21 +155,13 @@ class WorldView:
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
-    def _plan_from(self, memory: LoadMemory) -> None:
-        self._memory = memory
-        self._gathering = LoadGathering(
-            self._planning.providers, memory, self._clock, self._planning.refresh_seconds
-        )
-        self.keeper = MemoryKeeper(memory, self.stores.observations, self._clock)
-        self._task_loads: dict[TaskName, float] = {}
-
     def with_stored_loads(self) -> WorldView:
         """Return a view for previews with the loads that a new leader would start with.
 
         Writes nothing. Raises Unreachable and SessionLost.
         """
-        found = copy(self)
-        found._plan_from(LoadMemory(self._memory.remembered_seconds))  # noqa: SLF001 - its own copy
+        planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
+        found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found.keeper.restore()
         return found
 

@@ -150,7 +150,7 @@ class Site:
         admission = directory.admission(rules or DefinitionSettings(), knows_callers=knows_callers)
         if rules is not None:
             self.leader.admission = admission
-        control = Control(
+        control = Control.build(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
             admission,
             self.clock,
