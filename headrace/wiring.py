@@ -7,7 +7,7 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -87,14 +87,14 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.losses.definition_file import DefinitionFile, DefinitionMemory, NoMemory
 from mirror.instance.losses.watch import LossWatch
-from mirror.instance.plan_executor import SharedState
+from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
+from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
@@ -155,24 +155,24 @@ def build_instance(
         clock=clock,
         limits=PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds),
     )
-    follower = Follower(
-        identity=Identity(
-            name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
-        ),
-        shared=_shared_state(settings, name, session, membership, definitions, plans, report_losses),
-        supervisor=supervisor,
-        lease=Lease(session),
-        clock=clock,
-        health=health,
-        handover_deadline_seconds=worker.handover_deadline_seconds,
-    )
     stores = _leader_stores(session, membership, definitions, plans, requests)
     # `leader` is defined below.
     background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
-    follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
+    callbacks = FollowerCallbacks(leader.joined, report_losses, event_topic.drops)
+    follower = Follower(
+        identity=Identity(
+            name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
+        ),
+        shared=_shared_state(settings, name, session, membership, definitions, plans, callbacks),
+        supervisor=supervisor,
+        lease=Lease(session),
+        clock=clock,
+        health=health,
+        handover_deadline_seconds=worker.handover_deadline_seconds,
+    )
     running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, running, memory, session)
@@ -191,7 +191,7 @@ def _shared_state(
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
-    report_losses: Callable[[Sequence[WorkerLoss]], None],
+    callbacks: FollowerCallbacks,
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     bound = BoundClusters(session)
@@ -205,7 +205,7 @@ def _shared_state(
         bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
-        report_losses,
+        callbacks,
     )
 
 

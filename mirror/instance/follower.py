@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -96,10 +96,8 @@ class Follower:
         self._in_time_seen = NONE_IN_TIME
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
-        self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self._lost_definitions, self._publish_losses = shared.losses, shared.report_losses
-        self.event_drops: Callable[[], Drops] = Drops
-        """Returns the drops of events of this process."""
+        self._lost_definitions = shared.losses
+        self._callbacks = shared.callbacks
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
@@ -269,7 +267,7 @@ class Follower:
         self._me = None
         self._members.look_again()
         self._plan_executor.reset()
-        self.on_joined(None)
+        self._callbacks.membership_changed(None)
 
     def _note_given_up(self, why: str) -> None:
         """Record the lanes that this instance has given up. Without the store, it is unknown whether another
@@ -286,7 +284,7 @@ class Follower:
         """Report lost worker processes. After an error, the lanes are reported again in the next turn."""
         losses = self._supervisor.losses
         if losses:
-            self._publish_losses(tuple(losses))
+            self._callbacks.report_losses(tuple(losses))
             losses.clear()
 
     def _waiting_lanes(self) -> dict[LaneKey, LaneStatus]:
@@ -343,7 +341,7 @@ class Follower:
         self._me = me
         self._plan_executor.joined()
         self._lost_definitions.look_again()
-        self.on_joined(me)
+        self._callbacks.membership_changed(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
         """Continue to leave until the leader has moved the tasks of this instance, and this instance has
@@ -409,7 +407,7 @@ class Follower:
 
     def _report_drops(self) -> None:
         """Report dropped measurements and events as a remark, because copying does not depend on them."""
-        self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
+        self._drops_seen = {"metrics": self._supervisor.drops, "events": self._callbacks.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"
             if drops.reason:
