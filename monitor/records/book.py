@@ -20,7 +20,7 @@ from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.late_times import UNMEASURED, BadTime, TimeInterval
 from monitor.records.costs import is_news, observed_interval, opened_costs, seconds_since, with_costs
-from monitor.records.headline import with_cause, with_known_cause
+from monitor.records.headline import with_cause, with_implied_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
@@ -242,7 +242,8 @@ def _after(
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if finding is not None and not record.is_late and (closing_ms := _settled_ms(record)) > now_ms:
             return replace(record, closing_ms=closing_ms)
-        return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms, closing_ms=None)
+        record = with_implied_cause(record.noted(now_ms, Phase.CLOSED, text))
+        return replace(record, closed_ms=now_ms, closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if not is_late and not record.is_late and record.closing_ms is not None:

@@ -51,6 +51,15 @@ def with_cause(
     return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
 
 
+def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
+    """Return a closing incident with the cause that its problems imply, if no diagnosis has named one.
+
+    Lateness within the objective is not diagnosed.
+    """
+    implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
+    return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
+
+
 def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
     """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
     one."""
@@ -58,6 +67,8 @@ def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, fl
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 
 
+_IMPLIED: Final = {"HeadraceProcessLost": Cause.WORKER_LOST.value}
+"""Causes by name of the alert. A lost instance has a diagnosis."""
 _EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
