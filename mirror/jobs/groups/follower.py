@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import (
@@ -37,8 +37,9 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import ListedGroup, list_groups
+from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
 from mirror.protocol.control.offsets import commit_offsets
+from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
 from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
@@ -49,8 +50,6 @@ _FRESH_SECONDS: Final = 5.0
 """Longest time from the request for a group's position at the destination to the commit. A process that was
 frozen may no longer lead, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
-_GROUP_ID_NOT_FOUND: Final = 69
-"""Response to a commit under the name of a group of another type."""
 _UNTRANSLATED: Final = {
     NOT_MIRRORED: FollowReason.NOT_MIRRORED,
     GONE: FollowReason.TOPIC_DELETED,
@@ -272,7 +271,7 @@ class GroupFollower:
         if here is None:
             return SourceLook(name, here, there, {})
         try:
-            found = await committed_at(self._context.cluster(self._job.source), name)
+            found = await committed_at(self._context.cluster(self._job.source), name, here.kind)
         except HeadraceError as error:
             return SourceLook(name, here, there, {}, error)
         offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
@@ -310,7 +309,7 @@ class GroupFollower:
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
-            return _failed(before, look.error)
+            return _failed(replace(before, kind=look.here.kind), look.error)
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
@@ -330,7 +329,7 @@ class GroupFollower:
         if look.here is None or group.reason is not None or not group.positions:
             return group
         hindrance = group_hindrance(look.here, look.there)
-        if hindrance is FollowReason.SHARE_GROUP:
+        if hindrance is FollowReason.OTHER_TYPE:
             return replace(group, reason=hindrance)
         cluster = self._context.cluster(self._job.destination)
         try:
@@ -339,7 +338,7 @@ class GroupFollower:
                 for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
-            present = await committed_at(cluster, group.group)
+            present = await committed_at(cluster, group.group, group.kind)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
                 raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
             decided = {
@@ -351,7 +350,7 @@ class GroupFollower:
                 for place, position in decided.items()
                 if position.reason.commits
             }
-            codes = await self._commit(group.group, wanted) if wanted else {}
+            codes = await self._commit(group, wanted) if wanted else {}
         except HeadraceError as error:
             return _failed(replace(group, positions=before.positions or group.positions), error)
         return replace(
@@ -369,15 +368,18 @@ class GroupFollower:
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
         return translator.move(place, offset)
 
-    async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    async def _commit(
+        self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
         Does not retry: the next round reads all positions again.
         """
         cluster = self._context.cluster(self._job.destination)
-        call = commit_offsets(group, wanted)
+        commit = alter_share_offsets if group.kind == SHARE else commit_offsets
+        call = commit(group.group, wanted)
         return await cluster.ask_coordinator_once(
-            GROUP, group, call, lambda found: max(found.values(), default=0)
+            GROUP, group.group, call, lambda found: max(found.values(), default=0)
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
@@ -394,6 +396,8 @@ class GroupFollower:
 def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
     """Return the group with the reason why none of its positions could be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
+        reason = FollowReason.SHARE_GROUP
     return replace(group, reason=reason, detail=reason_of(error))
 
 
@@ -426,8 +430,8 @@ def _committed(position: FollowedPosition, wanted: int | None, code: int) -> Fol
         return position
     if not code:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
-    if code == Code.UNKNOWN_MEMBER_ID:
+    if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
         return position._replace(reason=FollowReason.MEMBERS)
-    if code == _GROUP_ID_NOT_FOUND:
-        return position._replace(reason=FollowReason.SHARE_GROUP)
+    if code == GROUP_ID_NOT_FOUND:
+        return position._replace(reason=FollowReason.OTHER_TYPE)
     return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

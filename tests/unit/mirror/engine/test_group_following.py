@@ -189,13 +189,6 @@ def test_a_reset_at_the_destination_holds_until_the_group_reads_on(following: Fo
     assert following.look() == (R.FORWARD, 18)
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_no_offset_is_committed_under_the_name_of_a_share_group(following: Following, side: str) -> None:
-    following.at_source(12)
-    getattr(following.fakes, side).group_states["billing"] = ("Share", "Empty")
-    assert following.look() == (R.SHARE_GROUP, None)
-
-
 def test_a_share_group_that_appears_before_the_commit_is_reported(following: Following) -> None:
     target = following.fakes.target
 
@@ -204,7 +197,7 @@ def test_a_share_group_that_appears_before_the_commit_is_reported(following: Fol
 
     following.at_source(12)
     target.faults.plant(OFFSET_COMMIT, Run(appear))
-    assert following.look() == (R.SHARE_GROUP, None)
+    assert following.look() == (R.OTHER_TYPE, None)
 
 
 def test_only_selected_groups_with_positions_in_the_topics_follow(following: Following) -> None:
