@@ -8,7 +8,7 @@ group rejects the commit if the group has gained members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -26,13 +26,12 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
+from mirror.jobs.groups.translation import UNTRANSLATED, FollowTranslator, LazyLanes, OppositeCopy
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
-from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
+from mirror.jobs.translate_job import PositionMove, committed_at
 from mirror.lane.offset_map import Precision
-from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.consumer_groups import FollowingGroups
-from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
@@ -50,11 +49,6 @@ _FRESH_SECONDS: Final = 5.0
 """Longest time from the request for a group's position at the destination to the commit. A process that was
 frozen may no longer lead, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
-_UNTRANSLATED: Final = {
-    NOT_MIRRORED: FollowReason.NOT_MIRRORED,
-    GONE: FollowReason.TOPIC_DELETED,
-    FollowReason.TWO_WAY: FollowReason.TWO_WAY,
-}
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class FollowJob:
     """Groups of a datastream that follow.
 
     `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
-    `opposite`: selections and names of datastreams in the opposite direction.
+    `opposite`: datastreams in the opposite direction.
     """
 
     keys: GroupKeys
@@ -72,16 +66,7 @@ class FollowJob:
     naming: TopicNaming
     groups: FollowingGroups
     has_other_writers: bool = False
-    opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
-
-    def is_two_way(self, topic: str) -> bool:
-        """Return whether a source topic, or its copy, has writers other than its producers and this
-        datastream."""
-        copy = self.naming.destination(topic)
-        return self.has_other_writers or any(
-            selection.matches(copy) and naming.destination(copy) == topic
-            for selection, naming in self.opposite
-        )
+    opposite: tuple[OppositeCopy, ...] = ()
 
     @property
     def state(self) -> GroupName:
@@ -160,50 +145,26 @@ async def stored_groups(context: EngineContext, destination: ClusterRef, keys: G
     return read_groups(keys, log.records_under(keys.state))
 
 
-class LazyLanes(Mapping[LaneKey, LaneProgress]):
-    """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
-
-    def __init__(self, log: GroupLog, job: FollowJob) -> None:
-        self._log = log
-        self._job = job
-        self._keys: dict[LaneKey, None] = {}
-        self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
-
-    def refresh(self) -> None:
-        """Find the lanes as of the last read of the progress topic."""
-        found = (
-            key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
-        )
-        self._keys = dict.fromkeys(found)
-        self._parsed = {key: progress for key, progress in self._parsed.items() if key in self._keys}
-
-    def __getitem__(self, key: LaneKey) -> LaneProgress:
-        if key not in self._keys:
-            raise KeyError(key)
-        raw = self._log.main_record(key)
-        known = self._parsed.get(key)
-        if known is None or known[0] is not raw:
-            progress = self._log.stored(key)
-            if progress is None:
-                raise KeyError(key)
-            known = self._parsed[key] = (raw, progress)
-        return known[1]
-
-    def __iter__(self) -> Iterator[LaneKey]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
 class GroupFollower:
-    """Synchronises the groups of one datastream. Used within the loop of the context."""
+    """Synchronises the groups of one datastream. Used within the loop of the context.
 
-    def __init__(self, context: EngineContext, job: FollowJob, log: GroupLog) -> None:
+    `log`, `opposite_log`: progress topics of the destination and the source. The latter is read only with
+    datastreams in the opposite direction; without it, the follower has its own.
+    """
+
+    def __init__(
+        self, context: EngineContext, job: FollowJob, log: GroupLog, opposite_log: GroupLog | None = None
+    ) -> None:
         self._context = context
         self._job = job
         self._log = log
-        self._lanes = LazyLanes(log, job)
+        self._lanes = LazyLanes(log, job.state, job.topics)
+        self._logs = [log]
+        self._opposite: dict[OppositeCopy, LazyLanes] = {}
+        if job.opposite:
+            opposite_log = opposite_log or progress_log(GroupLog, context, job.source)
+            self._logs.append(opposite_log)
+            self._opposite = {copy: LazyLanes(opposite_log, copy.state, copy.topics) for copy in job.opposite}
         self._settled: dict[str, SettledGroup] = {}
 
     @property
@@ -243,8 +204,9 @@ class GroupFollower:
         """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
-        await self._log.catch_up()
-        self._lanes.refresh()
+        await self._catch_up()
+        for lanes in (self._lanes, *self._opposite.values()):
+            lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
         names = set(here.groups)
         if here.is_complete:
@@ -253,10 +215,23 @@ class GroupFollower:
         self._settled = {name: self._settled[name] for name in selected if name in self._settled}
         return await self.look(selected, (here, there))
 
-    async def _translator(self) -> Translator:
-        topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
-        ids = await current_ids(self._context.cluster(self._job.destination), topics)
-        return Translator(StoredLanes(self._lanes, ids), back=False)
+    async def _catch_up(self) -> None:
+        """Read the progress topics."""
+        for log in self._logs:
+            await log.catch_up()
+
+    async def _translator(self) -> FollowTranslator:
+        job = self._job
+        stored = await self._stored_at(job.destination, self._lanes, job.naming)
+        opposite = {
+            copy: await self._stored_at(job.source, lanes, copy.naming)
+            for copy, lanes in self._opposite.items()
+        }
+        return FollowTranslator(stored, job.state, job.naming, job.has_other_writers, opposite)
+
+    async def _stored_at(self, side: ClusterRef, lanes: LazyLanes, naming: TopicNaming) -> StoredLanes:
+        topics = {naming.destination(key.partition.topic) for key in lanes}
+        return StoredLanes(lanes, await current_ids(self._context.cluster(side), topics))
 
     def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
         if value is None:
@@ -293,7 +268,7 @@ class GroupFollower:
 
     async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
         """Commit and store the positions of these groups, and return their states."""
-        await self._log.catch_up()
+        await self._catch_up()
         records, keys = self._log.records_under(self._job.state), self._job.keys
         before = [self._stored(records.get(keys.of(look.name)), look.name) for look in looks]
         translator = await self._translator()
@@ -323,7 +298,7 @@ class GroupFollower:
         group: FollowedGroup,
         before: FollowedGroup,
         look: SourceLook,
-        translator: Translator,
+        translator: FollowTranslator,
     ) -> FollowedGroup:
         """Commit the positions of a group that may follow, and return its state."""
         if look.here is None or group.reason is not None or not group.positions:
@@ -334,8 +309,7 @@ class GroupFollower:
         cluster = self._context.cluster(self._job.destination)
         try:
             moves = {
-                place: self._moved(translator, place, position.source)
-                for place, position in group.positions.items()
+                place: translator.move(place, position.source) for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group, group.kind)
@@ -360,13 +334,6 @@ class GroupFollower:
                 for place, position in decided.items()
             },
         )
-
-    def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate a position, unless its topic is written at both clusters."""
-        if self._job.is_two_way(place.topic):
-            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
-            return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
-        return translator.move(place, offset)
 
     async def _commit(
         self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
@@ -412,7 +379,7 @@ def _decided(
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
         return position._replace(
-            reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
+            reason=UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
         )
     is_exact = not move.behind and move.precision != Precision.BEFORE
     reason = decide(position.source, target, move.becomes, position.synced)
