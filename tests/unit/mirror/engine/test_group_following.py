@@ -21,7 +21,7 @@ from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, re
 from mirror.jobs.groups.translation import OppositeCopy
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
-from mirror.lane.ledger import Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, entries_of
 from mirror.model.datastreams.consumer_groups import FollowingGroups
@@ -370,7 +370,7 @@ def test_a_group_in_a_topic_that_is_copied_back_waits_for_the_progress_of_the_wa
     assert following.look() == (R.TWO_WAY, None)
     place = TopicPartition("t", 0)
     ledger = Ledger(0)
-    ledger.next = 3  # of the five records that only the destination has
+    ledger.enter(OffsetClass.FILTERED, 3)  # of the five records that only the destination has
     progress = LaneProgress(ledger, OffsetMap(), target_topic="t")
     back = progress_log(ProgressLog, following.context, SOURCE)
 
