@@ -25,7 +25,6 @@ from mirror.jobs.groups.follower import FollowJob, GroupFollower
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import GroupKeys
 from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
-from mirror.jobs.groups.translation import OppositeCopy
 from mirror.jobs.progress_logs import progress_log
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -59,7 +58,7 @@ def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | 
         datastream.following_groups,
         datastream.shares_destination,
         tuple(
-            OppositeCopy(other.selection, other.naming, other.group)
+            (other.selection, other.naming)
             for other in others
             if (other.source, other.destination) == (datastream.destination, datastream.source)
         ),
@@ -134,8 +133,7 @@ class GroupSynchroniser(BackgroundThread):
     async def _follow(self, context: EngineContext, datastream: Datastream, job: FollowJob) -> None:
         """Synchronise the groups of a datastream until its definition changes."""
         name = datastream.name
-        opposite = self._log(context, job.source) if job.opposite else None
-        follower = GroupFollower(context, job, self._log(context, job.destination), opposite)
+        follower = GroupFollower(context, job, self._log(context, job.destination))
         while self._jobs.get(name) is job:
             began = context.loop.now()
             before = self.statuses.get(name, FollowingStatus())
@@ -151,11 +149,11 @@ class GroupSynchroniser(BackgroundThread):
             rest = job.groups.interval_seconds - (context.loop.now() - began)
             await context.loop.sleep(max(rest, _LEAST_PAUSE_SECONDS))
 
-    def _log(self, context: EngineContext, cluster: ClusterRef) -> GroupLog:
-        """Return the log of that cluster, which all datastreams share."""
-        if cluster not in self._logs:
-            self._logs[cluster] = progress_log(GroupLog, context, cluster)
-        return self._logs[cluster]
+    def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
+        """Return the log that all datastreams to that destination share."""
+        if destination not in self._logs:
+            self._logs[destination] = progress_log(GroupLog, context, destination)
+        return self._logs[destination]
 
     async def _round(
         self, follower: GroupFollower, datastream: Datastream, before: FollowingStatus

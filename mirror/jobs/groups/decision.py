@@ -48,8 +48,8 @@ class FollowReason(StrEnum):
     TAKEN_OVER = "moved at the destination"
     """The position was changed at the destination, and the group does not read on at the source."""
     TWO_WAY = "two-way"
-    """Others may write to the copies too, or the datastream in the opposite direction has stored no progress
-    of the partition. A commit could skip records that are in another order at the destination."""
+    """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
+    could skip records that precede it only in the order of the destination."""
     BEFORE_COPIES = "before the copies"
     """The position precedes the first record that the datastream has copied, and the destination has earlier
     records, so a commit could skip those."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from mirror.client.cluster import Cluster
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import (
     FollowedGroup,
@@ -26,12 +27,12 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
-from mirror.jobs.groups.translation import UNTRANSLATED, FollowTranslator, LazyLanes, OppositeCopy
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
-from mirror.jobs.translate_job import PositionMove, committed_at
+from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
 from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
@@ -49,6 +50,12 @@ _FRESH_SECONDS: Final = 5.0
 """Longest time from the request for a group's position at the destination to the commit. A process that was
 frozen may no longer lead, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
+_UNTRANSLATED: Final = {
+    NOT_MIRRORED: FollowReason.NOT_MIRRORED,
+    GONE: FollowReason.TOPIC_DELETED,
+    FollowReason.TWO_WAY: FollowReason.TWO_WAY,
+    FollowReason.BEFORE_COPIES: FollowReason.BEFORE_COPIES,
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class FollowJob:
     """Groups of a datastream that follow.
 
     `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
-    `opposite`: datastreams in the opposite direction.
+    `opposite`: selections and names of datastreams in the opposite direction.
     """
 
     keys: GroupKeys
@@ -66,7 +73,16 @@ class FollowJob:
     naming: TopicNaming
     groups: FollowingGroups
     has_other_writers: bool = False
-    opposite: tuple[OppositeCopy, ...] = ()
+    opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
+
+    def is_two_way(self, topic: str) -> bool:
+        """Return whether a source topic, or its copy, has writers other than its producers and this
+        datastream."""
+        copy = self.naming.destination(topic)
+        return self.has_other_writers or any(
+            selection.matches(copy) and naming.destination(copy) == topic
+            for selection, naming in self.opposite
+        )
 
     @property
     def state(self) -> GroupName:
@@ -146,25 +162,13 @@ async def stored_groups(context: EngineContext, destination: ClusterRef, keys: G
 
 
 class GroupFollower:
-    """Synchronises the groups of one datastream. Used within the loop of the context.
+    """Synchronises the groups of one datastream. Used within the loop of the context."""
 
-    `log`, `opposite_log`: progress topics of the destination and the source. The latter is read only with
-    datastreams in the opposite direction; without it, the follower has its own.
-    """
-
-    def __init__(
-        self, context: EngineContext, job: FollowJob, log: GroupLog, opposite_log: GroupLog | None = None
-    ) -> None:
+    def __init__(self, context: EngineContext, job: FollowJob, log: GroupLog) -> None:
         self._context = context
         self._job = job
         self._log = log
         self._lanes = LazyLanes(log, job.state, job.topics)
-        self._logs = [log]
-        self._opposite: dict[OppositeCopy, LazyLanes] = {}
-        if job.opposite:
-            opposite_log = opposite_log or progress_log(GroupLog, context, job.source)
-            self._logs.append(opposite_log)
-            self._opposite = {copy: LazyLanes(opposite_log, copy.state, copy.topics) for copy in job.opposite}
         self._settled: dict[str, SettledGroup] = {}
 
     @property
@@ -204,9 +208,8 @@ class GroupFollower:
         """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
-        await self._catch_up()
-        for lanes in (self._lanes, *self._opposite.values()):
-            lanes.refresh()
+        await self._log.catch_up()
+        self._lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
         names = set(here.groups)
         if here.is_complete:
@@ -215,23 +218,10 @@ class GroupFollower:
         self._settled = {name: self._settled[name] for name in selected if name in self._settled}
         return await self.look(selected, (here, there))
 
-    async def _catch_up(self) -> None:
-        """Read the progress topics."""
-        for log in self._logs:
-            await log.catch_up()
-
-    async def _translator(self) -> FollowTranslator:
-        job = self._job
-        stored = await self._stored_at(job.destination, self._lanes, job.naming)
-        opposite = {
-            copy: await self._stored_at(job.source, lanes, copy.naming)
-            for copy, lanes in self._opposite.items()
-        }
-        return FollowTranslator(stored, job.state, job.naming, job.has_other_writers, opposite)
-
-    async def _stored_at(self, side: ClusterRef, lanes: LazyLanes, naming: TopicNaming) -> StoredLanes:
-        topics = {naming.destination(key.partition.topic) for key in lanes}
-        return StoredLanes(lanes, await current_ids(self._context.cluster(side), topics))
+    async def _translator(self) -> Translator:
+        topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
+        ids = await current_ids(self._context.cluster(self._job.destination), topics)
+        return Translator(StoredLanes(self._lanes, ids), back=False)
 
     def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
         if value is None:
@@ -268,7 +258,7 @@ class GroupFollower:
 
     async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
         """Commit and store the positions of these groups, and return their states."""
-        await self._catch_up()
+        await self._log.catch_up()
         records, keys = self._log.records_under(self._job.state), self._job.keys
         before = [self._stored(records.get(keys.of(look.name)), look.name) for look in looks]
         translator = await self._translator()
@@ -298,7 +288,7 @@ class GroupFollower:
         group: FollowedGroup,
         before: FollowedGroup,
         look: SourceLook,
-        translator: FollowTranslator,
+        translator: Translator,
     ) -> FollowedGroup:
         """Commit the positions of a group that may follow, and return its state."""
         if look.here is None or group.reason is not None or not group.positions:
@@ -309,7 +299,8 @@ class GroupFollower:
         cluster = self._context.cluster(self._job.destination)
         try:
             moves = {
-                place: translator.move(place, position.source) for place, position in group.positions.items()
+                place: self._moved(translator, place, position.source)
+                for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group, group.kind)
@@ -334,6 +325,18 @@ class GroupFollower:
                 for place, position in decided.items()
             },
         )
+
+    def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
+        """Translate a position, unless records without a counterpart might be skipped."""
+        if self._job.is_two_way(place.topic):
+            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
+        move = translator.move(place, offset)
+        if move.precision == Precision.BEFORE and move.becomes:
+            start = self._lanes[LaneKey(self._job.state, place)].ledger.start
+            if offset < start:
+                return replace(move, becomes=-1, skipped=FollowReason.BEFORE_COPIES)
+        return move
 
     async def _commit(
         self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
@@ -379,7 +382,7 @@ def _decided(
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
         return position._replace(
-            reason=UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
+            reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
         )
     is_exact = not move.behind and move.precision != Precision.BEFORE
     reason = decide(position.source, target, move.becomes, position.synced)

@@ -30,7 +30,9 @@ def _nullable(name: str) -> dict[str, Any]:
     return _field(name, "string", nullableVersions="0+", default="null")
 
 
-def _message(key: int, name: str, kind: str, versions: str, fields: _Fields) -> Any:
+def message_class(
+    key: int, name: str, kind: str, versions: str, fields: _Fields, flexible: str = "0+"
+) -> Any:
     """Return the class of a message. kafka-python requires the name of one of its own schemas, which
     `json_patch` replaces."""
     schema = {
@@ -38,7 +40,7 @@ def _message(key: int, name: str, kind: str, versions: str, fields: _Fields) -> 
         "type": kind.lower(),
         "name": f"{name}{kind}",
         "validVersions": versions,
-        "flexibleVersions": "0+",
+        "flexibleVersions": flexible,
         "fields": fields,
     }
     patch = {"json_patch": classmethod(lambda _, json: schema)}
@@ -87,8 +89,8 @@ _CONSUMER_GROUP: Final = [
     _struct("Members", "[]Member", _CONSUMER),
     _RIGHTS,
 ]
-ConsumerGroupDescribeRequest: Final = _message(69, "ConsumerGroupDescribe", "Request", "0-1", _DESCRIBE)
-ConsumerGroupDescribeResponse: Final = _message(
+ConsumerGroupDescribeRequest: Final = message_class(69, "ConsumerGroupDescribe", "Request", "0-1", _DESCRIBE)
+ConsumerGroupDescribeResponse: Final = message_class(
     69, "ConsumerGroupDescribe", "Response", "0-1", _described(_CONSUMER_GROUP)
 )
 
@@ -106,8 +108,8 @@ _SHARE_GROUP: Final = [
     _struct("Members", "[]Member", _SHARE_CONSUMER),
     _RIGHTS,
 ]
-ShareGroupDescribeRequest: Final = _message(77, "ShareGroupDescribe", "Request", "1", _DESCRIBE)
-ShareGroupDescribeResponse: Final = _message(
+ShareGroupDescribeRequest: Final = message_class(77, "ShareGroupDescribe", "Request", "1", _DESCRIBE)
+ShareGroupDescribeResponse: Final = message_class(
     77, "ShareGroupDescribe", "Response", "1", _described(_SHARE_GROUP)
 )
 
@@ -129,10 +131,10 @@ _STARTS: Final = [
     _struct("Partitions", "[]StartOffset", _START),
 ]
 _SHARE_OFFSETS: Final = [_field("GroupId", "string"), _struct("Topics", "[]Topic", _STARTS), *_ERROR]
-DescribeShareGroupOffsetsRequest: Final = _message(
+DescribeShareGroupOffsetsRequest: Final = message_class(
     90, "DescribeShareGroupOffsets", "Request", "0-1", [_struct("Groups", "[]AskedGroup", _ASKED_GROUP)]
 )
-DescribeShareGroupOffsetsResponse: Final = _message(
+DescribeShareGroupOffsetsResponse: Final = message_class(
     90, "DescribeShareGroupOffsets", "Response", "0-1", _described(_SHARE_OFFSETS)
 )
 
@@ -143,11 +145,11 @@ _ALTERED_TOPIC: Final = [
     _field("TopicId", "uuid"),
     _struct("Partitions", "[]Outcome", [_field("PartitionIndex", "int32"), *_ERROR]),
 ]
-AlterShareGroupOffsetsRequest: Final = _message(
+AlterShareGroupOffsetsRequest: Final = message_class(
     *(91, "AlterShareGroupOffsets", "Request", "0"),
     [_field("GroupId", "string"), _struct("Topics", "[]WantedTopic", _WANTED_TOPIC)],
 )
-AlterShareGroupOffsetsResponse: Final = _message(
+AlterShareGroupOffsetsResponse: Final = message_class(
     *(91, "AlterShareGroupOffsets", "Response", "0"),
     [_field("ThrottleTimeMs", "int32"), *_ERROR, _struct("Responses", "[]AlteredTopic", _ALTERED_TOPIC)],
 )
@@ -204,7 +206,7 @@ _STREAMS_GROUP: Final = [
     _struct("Members", "[]Member", _STREAMS_CLIENT),
     _RIGHTS,
 ]
-StreamsGroupDescribeRequest: Final = _message(89, "StreamsGroupDescribe", "Request", "0", _DESCRIBE)
-StreamsGroupDescribeResponse: Final = _message(
+StreamsGroupDescribeRequest: Final = message_class(89, "StreamsGroupDescribe", "Request", "0", _DESCRIBE)
+StreamsGroupDescribeResponse: Final = message_class(
     89, "StreamsGroupDescribe", "Response", "0", _described(_STREAMS_GROUP)
 )

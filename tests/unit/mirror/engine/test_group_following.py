@@ -18,20 +18,14 @@ from mirror.jobs.groups.failover import plan_without_source
 from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
-from mirror.jobs.groups.translation import OppositeCopy
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
-from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.offset_map import OffsetMap
-from mirror.lane.progress import LaneProgress, entries_of
 from mirror.model.datastreams.consumer_groups import FollowingGroups
-from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
-from mirror.replication.progress_log import ProgressLog
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code, Delay, Drop, Run
@@ -350,40 +344,25 @@ def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> Non
     assert (requests[3:], following.at_target()) == (["a", "b"], 18)
 
 
-BACK = OppositeCopy(TopicSelection("t"), TopicNaming("*"), GroupName("back"))
-
-
-def test_no_group_follows_in_a_topic_with_other_writers(following: Following) -> None:
-    """The copies in the log of the destination are between records that the source does not have."""
-    job = replace(following.job, has_other_writers=True)
-    following.follower = GroupFollower(following.context, job, following.log)
-    following.at_source(12)
-    assert following.look() == (R.TWO_WAY, None)
-
-
-def test_a_group_in_a_topic_that_is_copied_back_waits_for_the_progress_of_the_way_back(
-    following: Following,
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"has_other_writers": True},
+        {"opposite": ((TopicSelection("t"), TopicNaming("*")),)},
+    ],
+    ids=["shared", "both ways"],
+)
+def test_no_group_follows_in_a_topic_that_is_written_at_both_clusters(
+    following: Following, more: dict[str, Any]
 ) -> None:
-    job = replace(following.job, opposite=(BACK,))
-    following.follower = GroupFollower(following.context, job, following.log)
+    """The copies in the log of the destination are between records that the source has elsewhere."""
+    following.follower = GroupFollower(following.context, replace(following.job, **more), following.log)
     following.at_source(12)
     assert following.look() == (R.TWO_WAY, None)
-    place = TopicPartition("t", 0)
-    ledger = Ledger(0)
-    ledger.enter(OffsetClass.FILTERED, 3)  # of the five records that only the destination has
-    progress = LaneProgress(ledger, OffsetMap(), target_topic="t")
-    back = progress_log(ProgressLog, following.context, SOURCE)
-
-    async def store() -> None:
-        await back.save(entries_of(LaneKey(BACK.state, place), progress, 0)[0], 0)
-
-    following.context.run(store())
-    assert following.look() == (R.NEW, 3)
-    assert not following.group().positions[place].is_exact
 
 
 def test_an_opposite_datastream_of_other_topics_does_not_matter(following: Following) -> None:
-    opposite = (BACK._replace(topics=TopicSelection("u")), BACK._replace(naming=TopicNaming("back.*")))
+    opposite = ((TopicSelection("u"), TopicNaming("*")), (TopicSelection("t"), TopicNaming("back.*")))
     job = replace(following.job, opposite=opposite)
     following.follower = GroupFollower(following.context, job, following.log)
     following.at_source(12)
