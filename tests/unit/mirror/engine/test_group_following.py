@@ -21,6 +21,7 @@ from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, re
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
@@ -359,6 +360,25 @@ def test_no_group_follows_in_a_topic_that_is_written_at_both_clusters(
     following.follower = GroupFollower(following.context, replace(following.job, **more), following.log)
     following.at_source(12)
     assert following.look() == (R.TWO_WAY, None)
+
+
+def test_a_position_before_the_copies_is_not_moved_past_earlier_records(fakes: MirroredFakes) -> None:
+    """After a switch-over, the destination has earlier records under other offsets, and a group may not have
+    read them."""
+    fakes.make_topic("t")
+    fakes.target.write("t", fakes.records(0, 5))
+    fakes.write("t", 0, 20)
+    fakes.source.groups["g"] = {("t", 0): 12}
+    fakes.start("t", group="orders", start=StartPosition.COMMITTED, consumer_group="g")
+    fakes.run(1.0)
+    fakes.stop()
+    following = Following(fakes)
+    with closing(following.context):
+        following.at_source(3)
+        fakes.target.groups["billing"] = {("t", 0): 2}
+        assert following.look() == (R.BEFORE_COPIES, 2)
+        following.at_source(15)
+        assert following.look() == (R.FORWARD, 8)
 
 
 def test_an_opposite_datastream_of_other_topics_does_not_matter(following: Following) -> None:
