@@ -158,7 +158,7 @@ class KafkaNode(Server):
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None
-        identity = f"{len(self._nodes)}\n{settings}\n{jar_sets.class_path('kafka')}"
+        identity = f"{len(self._nodes)}\n{settings}\n{self._class_path()}"
         return cache_folder() / "kafka" / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     def _run_storage_tool(self, file: Path) -> None:
@@ -182,7 +182,7 @@ class KafkaNode(Server):
         return file.read_text(encoding="utf-8")
 
     def _class_path(self) -> str:
-        return jar_sets.class_path("kafka")
+        return jar_sets.class_path(self.jvm.jar_set or "kafka")
 
     def _program(self) -> Sequence[str]:
         return ["kafka.Kafka", str(self.folder / "server.properties")]

@@ -39,7 +39,7 @@ _LOG4J: Final = """\
 
 @dataclass(frozen=True)
 class Jvm:
-    """Heap and Java of a server."""
+    """Heap, Java and jars of a server."""
 
     heap_mib: int
     java: JavaRuntime | None = None
@@ -48,6 +48,8 @@ class Jvm:
     """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
     """Additional options for the JVM."""
+    jar_set: str = ""
+    """Jars in place of those of the server, for another release of it."""
 
     def runtime(self) -> JavaRuntime:
         """Return the Java to use. Raises JavaMissing."""

@@ -22,7 +22,9 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.groups import SHARE
 from mirror.protocol.control.offsets import commit_offsets, committed_offsets
+from mirror.protocol.control.share_groups import share_offsets
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
@@ -235,9 +237,10 @@ async def commit_positions(cluster: Cluster, group: str, offsets: Mapping[TopicP
             raise cluster.error(code, doing, f"Read on group {group} and on topic {place.topic}")
 
 
-async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """Return all committed offsets of a group on one cluster. Raises NotAuthorized, Unreachable."""
-    call = committed_offsets(group, None)
+async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[TopicPartition, int]:
+    """Return all committed offsets of a group of a type on one cluster, or the start offsets of a share
+    group. Raises NotAuthorized, Unreachable; Refused if the brokers do not support share groups."""
+    call = share_offsets(group) if kind == SHARE else committed_offsets(group, None)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"

@@ -10,19 +10,26 @@ from pathlib import Path
 from typing import Final
 
 from stack.jars import certificates, ivy
-from stack.jars.coordinates import Artefact, artefacts_of, format_list, list_file
+from stack.jars.coordinates import NEWER_KAFKA, Artefact, artefacts_of, format_list, list_file
 from stack.jars.download import Report, sha256_of
 from stack.jars.java import find_java
 from stack.process.managed_process import ManagedProcess
 
 _KAFKA: Final = "4.1.0"
+_NEWER_KAFKA: Final = "4.4.0"
 _SPARK: Final = "4.0.0"
+_LOGGING: Final = Artefact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
 _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
     "kafka": (
         Artefact("org.apache.kafka", "kafka_2.13", _KAFKA),
         Artefact("org.apache.kafka", "kafka-tools", _KAFKA),
         Artefact("org.apache.kafka", "connect-mirror", _KAFKA),
-        Artefact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+        _LOGGING,
+    ),
+    NEWER_KAFKA: (
+        Artefact("org.apache.kafka", "kafka_2.13", _NEWER_KAFKA),
+        Artefact("org.apache.kafka", "kafka-tools", _NEWER_KAFKA),
+        _LOGGING,
     ),
     "spark": (
         Artefact("org.apache.spark", "spark-sql-kafka-0-10_2.13", _SPARK),
@@ -35,6 +42,7 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
 """Direct dependencies, from which all are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
 _HEADINGS: Final = {
     "kafka": "Kafka's broker, tools and MirrorMaker, with a logging binding",
+    NEWER_KAFKA: "A later release of Kafka's broker and tools, with a logging binding",
     "pinot": "Pinot's controller, broker, server, Avro and Kafka plugins, at the versions its parent pins",
     "spark": "Spark's connectors to Kafka and Avro, without the jars that the PySpark wheel contains",
 }

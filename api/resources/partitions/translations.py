@@ -157,6 +157,9 @@ class FollowedGroupAnswer(AnswerModel):
     follows: bool
     reasons: list[FollowReason]
     """Reasons for positions that do not follow."""
+    may_redeliver: bool
+    """True for a share group: it may receive records after its position again, even those that it has
+    acknowledged at the source."""
     detail: str
     """Error message, if a cluster rejected a request."""
     changed_ms: int | None
@@ -185,6 +188,7 @@ class FollowedGroupAnswer(AnswerModel):
             kind=group.kind,
             follows=not reasons,
             reasons=reasons,
+            may_redeliver=group.may_redeliver,
             detail=group.detail,
             changed_ms=group.changed_ms or None,
             positions=positions,

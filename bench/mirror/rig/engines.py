@@ -103,12 +103,13 @@ def confluent_loop(pair: Pair, work: Work) -> Engine:
     return Engine("confluent-kafka", target, _held(pair, "loop", command))
 
 
-def mirror_maker(pair: Pair, work: Work) -> Engine:
-    """Return MirrorMaker 2 of the same Kafka release, tuned, in dedicated mode."""
+def mirror_maker(pair: Pair, work: Work, settings: Mapping[str, object] | None = None) -> Engine:
+    """Return MirrorMaker 2 of the same Kafka release, tuned, in dedicated mode, with additional settings."""
     folder = pair.folder / "mirror-maker"
     folder.mkdir(exist_ok=True)
     file = folder / "mm2.properties"
-    lines = [f"{key} = {value}" for key, value in _mirror_maker_settings(pair, work).items()]
+    chosen = _mirror_maker_settings(pair, work) | (settings or {})
+    lines = [f"{key} = {value}" for key, value in chosen.items()]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     logging = folder / "log4j2.xml"
     logging.write_text(_LOG4J, encoding="utf-8")

@@ -32,7 +32,7 @@ def list_groups(
             "type": group["kind"],
             "follows": "yes" if group["follows"] else "no",
             "positions": f"{_followed(group)} of {len(group['positions'])}",
-            "reason": "; ".join([*group["reasons"], *([group["detail"]] if group["detail"] else [])]),
+            "reason": "; ".join([*group["reasons"], *_remarks(group)]),
         }
         for group in found["groups"]
     ]
@@ -74,8 +74,16 @@ def explain(
         console().print("follows")
     else:
         console().print(f"does not follow: {'; '.join(found['reasons'])}")
-    if found["detail"]:
-        console().print(found["detail"])
+    for remark in _remarks(found):
+        console().print(remark)
+
+
+def _remarks(group: dict[str, Any]) -> list[str]:
+    """Return the error message of a group, and what its state does not show."""
+    remarks = [group["detail"]] if group["detail"] else []
+    if group["may_redeliver"] and group["follows"]:
+        remarks.append("may receive records after its position again")
+    return remarks
 
 
 def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 A position is committed only if the group has no members at the destination. It never moves back there unless
 the group's own position at the source has moved back since the last synchronisation, and nobody else has
-moved the position at the destination since. Offsets are never committed under the name of a share group.
+moved the position at the destination since. Offsets are never committed under the name of a share group: its
+start offset follows, by the same rules.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class FollowReason(StrEnum):
     NOT_ALLOWED = "not allowed"
     """The settings of a cluster do not allow the group for datastreams (`clusters.NAME.groups`)."""
     SHARE_GROUP = "share group"
-    """A share group has no committed offsets."""
+    """The brokers of a cluster do not support start offsets of share groups."""
+    OTHER_TYPE = "another type there"
+    """Only one of both clusters has a share group of this name."""
     NO_RIGHTS = "no rights"
     """The destination does not authorize the commit, or a cluster does not authorize reads of positions."""
     NOT_MIRRORED = "not mirrored"
@@ -47,6 +50,9 @@ class FollowReason(StrEnum):
     TWO_WAY = "two-way"
     """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
     could skip records that precede it only in the order of the destination."""
+    BEFORE_COPIES = "before the copies"
+    """The position precedes the first record that the datastream has copied, and the destination has earlier
+    records, so a commit could skip those."""
     GONE = "gone"
     """The source cluster no longer has the group."""
     FAILED = "failed"
@@ -74,9 +80,13 @@ class SyncedPosition(NamedTuple):
 
 
 def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | None:
-    """Return the reason why no position of the group may be committed at the destination, or None."""
-    if SHARE in {source.kind, target.kind}:
-        return FollowReason.SHARE_GROUP
+    """Return the reason why no position of the group may be committed at the destination, or None.
+
+    `target`: `ListedGroup()` if the destination has no such group.
+    """
+    is_share = SHARE in {source.kind, target.kind}
+    if is_share and source.kind != target.kind and target != ListedGroup():
+        return FollowReason.OTHER_TYPE
     return FollowReason.MEMBERS if target.has_members else None
 
 

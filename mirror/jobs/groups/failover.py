@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from mirror.errors import CorruptData, NotFound
+from mirror.errors import CorruptData, NotFound, Refused
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import read_any_group, read_round
 from mirror.jobs.progress_logs import progress_log
@@ -14,6 +14,7 @@ from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob
 from mirror.model.bounds import shown
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.protocol.control.groups import SHARE
 from mirror.replication.context import EngineContext
 
 
@@ -36,7 +37,7 @@ async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
     """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
-    before. Raises NotFound without positions, Unreachable."""
+    before. Raises NotFound without positions, Refused for a share group, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = log or await stored_groups(bench, job.destination)
@@ -47,7 +48,14 @@ async def plan_without_source(
     for key, value in records.items():
         with contextlib.suppress(CorruptData):
             found = read_any_group(key, value)
-            if found is not None and found.group == job.group and found.positions:
+            if found is None or found.group != job.group:
+                continue
+            if found.kind == SHARE:
+                raise Refused(
+                    f"{shown(job.group)} is a share group, which has no committed offsets",
+                    advice="its start offsets at the destination are those of the last synchronisation",
+                )
+            if found.positions:
                 here |= {place: position.source for place, position in found.positions.items()}
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:

@@ -8,13 +8,14 @@ group rejects the commit if the group has gained members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import (
     FollowedGroup,
@@ -30,15 +31,15 @@ from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
 from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
 from mirror.lane.offset_map import Precision
-from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import ListedGroup, list_groups
+from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
 from mirror.protocol.control.offsets import commit_offsets
+from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
 from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
@@ -49,12 +50,11 @@ _FRESH_SECONDS: Final = 5.0
 """Longest time from the request for a group's position at the destination to the commit. A process that was
 frozen may no longer lead, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
-_GROUP_ID_NOT_FOUND: Final = 69
-"""Response to a commit under the name of a group of another type."""
 _UNTRANSLATED: Final = {
     NOT_MIRRORED: FollowReason.NOT_MIRRORED,
     GONE: FollowReason.TOPIC_DELETED,
     FollowReason.TWO_WAY: FollowReason.TWO_WAY,
+    FollowReason.BEFORE_COPIES: FollowReason.BEFORE_COPIES,
 }
 
 
@@ -161,42 +161,6 @@ async def stored_groups(context: EngineContext, destination: ClusterRef, keys: G
     return read_groups(keys, log.records_under(keys.state))
 
 
-class LazyLanes(Mapping[LaneKey, LaneProgress]):
-    """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
-
-    def __init__(self, log: GroupLog, job: FollowJob) -> None:
-        self._log = log
-        self._job = job
-        self._keys: dict[LaneKey, None] = {}
-        self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
-
-    def refresh(self) -> None:
-        """Find the lanes as of the last read of the progress topic."""
-        found = (
-            key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
-        )
-        self._keys = dict.fromkeys(found)
-        self._parsed = {key: progress for key, progress in self._parsed.items() if key in self._keys}
-
-    def __getitem__(self, key: LaneKey) -> LaneProgress:
-        if key not in self._keys:
-            raise KeyError(key)
-        raw = self._log.main_record(key)
-        known = self._parsed.get(key)
-        if known is None or known[0] is not raw:
-            progress = self._log.stored(key)
-            if progress is None:
-                raise KeyError(key)
-            known = self._parsed[key] = (raw, progress)
-        return known[1]
-
-    def __iter__(self) -> Iterator[LaneKey]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
 class GroupFollower:
     """Synchronises the groups of one datastream. Used within the loop of the context."""
 
@@ -204,7 +168,7 @@ class GroupFollower:
         self._context = context
         self._job = job
         self._log = log
-        self._lanes = LazyLanes(log, job)
+        self._lanes = LazyLanes(log, job.state, job.topics)
         self._settled: dict[str, SettledGroup] = {}
 
     @property
@@ -272,7 +236,7 @@ class GroupFollower:
         if here is None:
             return SourceLook(name, here, there, {})
         try:
-            found = await committed_at(self._context.cluster(self._job.source), name)
+            found = await committed_at(self._context.cluster(self._job.source), name, here.kind)
         except HeadraceError as error:
             return SourceLook(name, here, there, {}, error)
         offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
@@ -310,7 +274,7 @@ class GroupFollower:
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
-            return _failed(before, look.error)
+            return _failed(replace(before, kind=look.here.kind), look.error)
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
@@ -330,7 +294,7 @@ class GroupFollower:
         if look.here is None or group.reason is not None or not group.positions:
             return group
         hindrance = group_hindrance(look.here, look.there)
-        if hindrance is FollowReason.SHARE_GROUP:
+        if hindrance is FollowReason.OTHER_TYPE:
             return replace(group, reason=hindrance)
         cluster = self._context.cluster(self._job.destination)
         try:
@@ -339,7 +303,7 @@ class GroupFollower:
                 for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
-            present = await committed_at(cluster, group.group)
+            present = await committed_at(cluster, group.group, group.kind)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
                 raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
             decided = {
@@ -351,7 +315,7 @@ class GroupFollower:
                 for place, position in decided.items()
                 if position.reason.commits
             }
-            codes = await self._commit(group.group, wanted) if wanted else {}
+            codes = await self._commit(group, wanted) if wanted else {}
         except HeadraceError as error:
             return _failed(replace(group, positions=before.positions or group.positions), error)
         return replace(
@@ -363,21 +327,29 @@ class GroupFollower:
         )
 
     def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate a position, unless its topic is written at both clusters."""
+        """Translate a position, unless records without a counterpart might be skipped."""
         if self._job.is_two_way(place.topic):
             copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
-        return translator.move(place, offset)
+        move = translator.move(place, offset)
+        if move.precision == Precision.BEFORE and move.becomes:
+            start = self._lanes[LaneKey(self._job.state, place)].ledger.start
+            if offset < start:
+                return replace(move, becomes=-1, skipped=FollowReason.BEFORE_COPIES)
+        return move
 
-    async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    async def _commit(
+        self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
         Does not retry: the next round reads all positions again.
         """
         cluster = self._context.cluster(self._job.destination)
-        call = commit_offsets(group, wanted)
+        commit = alter_share_offsets if group.kind == SHARE else commit_offsets
+        call = commit(group.group, wanted)
         return await cluster.ask_coordinator_once(
-            GROUP, group, call, lambda found: max(found.values(), default=0)
+            GROUP, group.group, call, lambda found: max(found.values(), default=0)
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
@@ -394,6 +366,8 @@ class GroupFollower:
 def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
     """Return the group with the reason why none of its positions could be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
+        reason = FollowReason.SHARE_GROUP
     return replace(group, reason=reason, detail=reason_of(error))
 
 
@@ -426,8 +400,8 @@ def _committed(position: FollowedPosition, wanted: int | None, code: int) -> Fol
         return position
     if not code:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
-    if code == Code.UNKNOWN_MEMBER_ID:
+    if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
         return position._replace(reason=FollowReason.MEMBERS)
-    if code == _GROUP_ID_NOT_FOUND:
-        return position._replace(reason=FollowReason.SHARE_GROUP)
+    if code == GROUP_ID_NOT_FOUND:
+        return position._replace(reason=FollowReason.OTHER_TYPE)
     return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

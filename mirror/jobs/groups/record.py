@@ -17,6 +17,7 @@ from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.protocol.control.groups import SHARE
 
 FORMAT: Final = 1
 _ROUND: Final = b"~round"
@@ -58,6 +59,12 @@ class FollowedGroup:
     detail: str = ""
     positions: Mapping[TopicPartition, FollowedPosition] = field(default_factory=dict)
     changed_ms: int = 0
+
+    @property
+    def may_redeliver(self) -> bool:
+        """Return whether records after the positions may be delivered again: brokers do not disclose which
+        of them a share group has acknowledged."""
+        return self.kind == SHARE
 
     @property
     def hindrances(self) -> Iterable[FollowReason]:

@@ -22,10 +22,14 @@ from mirror.protocol.control.cluster import GROUP, NO_TOPIC_ID, TopicMetadata
 from mirror.protocol.control.groups import (
     CLASSIC,
     CONSUMER,
+    SHARE,
+    STREAMS,
     DescribedGroup,
     ListedGroup,
     describe_consumer_group,
     describe_group,
+    describe_share_group,
+    describe_streams_group,
 )
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.rights import topic_bytes
@@ -34,7 +38,13 @@ from mirror.protocol.control.topics import describe_settings
 _AT_ONCE: Final = 16
 _SETTINGS_AT_ONCE: Final = 200
 _FINGERPRINT: Final = 16
-_DESCRIPTIONS: Final = {CLASSIC: describe_group, CONSUMER: describe_consumer_group, "": describe_group}
+_DESCRIPTIONS: Final = {
+    CLASSIC: describe_group,
+    CONSUMER: describe_consumer_group,
+    SHARE: describe_share_group,
+    STREAMS: describe_streams_group,
+    "": describe_group,
+}
 """Request for the members of each type of group. Brokers before Kafka 3.8 do not report the type, which is
 then classic or consumer."""
 
@@ -164,10 +174,10 @@ async def _group(
     cluster: Cluster, name: str, listed_group: ListedGroup, own: Mapping[TopicPartition, int]
 ) -> _Group:
     describe = _DESCRIPTIONS.get(listed_group.kind)
-    if describe is None:  # offsets of share groups and topics of streams groups need other requests
+    if describe is None:  # a type that this version does not know
         return _Group(frozenset(), None, listed_group.has_members)
     try:
-        offsets = await committed_at(cluster, name)
+        offsets = await committed_at(cluster, name, listed_group.kind)
         described = DescribedGroup(0, frozenset())
         if listed_group.has_members or not listed_group.state:
             described = await _describe(cluster, name, describe(name))
