@@ -21,12 +21,14 @@ from typing import Final
 from stack.errors import Cancelled, RegistryUnreachable, WrongSum
 from stack.folders import cache_folder, naming_a_full_disk, require_space
 from stack.jars import certificates, ivy
-from stack.jars.coordinates import NEWER_KAFKA, Artefact, artefacts_of
+from stack.jars.coordinates import KAFKA_RELEASES, Artefact, artefacts_of
 from stack.jars.java import JavaRuntime, find_java
 from stack.process.managed_process import ManagedProcess
 
 Report = Callable[[str], None]
-_SET_BYTES: Final = {"kafka": 60_000_000, NEWER_KAFKA: 60_000_000, "pinot": 125_000_000, "spark": 12_000_000}
+_SET_BYTES: Final = {"kafka": 60_000_000, "pinot": 125_000_000, "spark": 12_000_000} | dict.fromkeys(
+    KAFKA_RELEASES, 60_000_000
+)
 _JARS_PER_PROCESS: Final = 48
 _STALLED_SECONDS: Final = 90.0
 _TICK_SECONDS: Final = 0.5
