@@ -1,6 +1,6 @@
 """Tests of copying against other releases of Kafka: `python -m tests.compatibility [SET …]`.
 
-Runs a part of the tests with brokers of each release at both ends, and prints a table. With `WRITE=1`, it also
+Runs a part of the tests with brokers of each release at both ends and prints a table. With `WRITE=1`, it also
 replaces the table in docs/comparison.md. Exits with 1 if a test fails.
 """
 
