@@ -21,8 +21,8 @@ def check(
 ) -> None:
     """Validate the settings as `serve` would.
 
-    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases with the same environment
-    variable."""
+    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases that map to the same
+    environment variable."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file

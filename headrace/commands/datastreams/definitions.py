@@ -71,8 +71,8 @@ def update(
 ) -> None:
     """Change a datastream while it runs.
 
-    Only added partitions start, and only removed ones stop. An update that stops partitions lists them and
-    asks for confirmation.
+    Only added partitions start, and only removed partitions stop. An update that stops partitions lists them
+    and asks for confirmation.
     """
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())

@@ -39,7 +39,8 @@ def lanes(
 ) -> None:
     """Show instance, rate, lag and state of each partition.
 
-    The worst state comes first; within a state, unknown lags, then the largest."""
+    The worst state comes first. Within a state, partitions with an unknown lag come first, then those with
+    the largest lag."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {word.upper() for word in movement or ()}
