@@ -56,7 +56,8 @@ class JobSettings(Settings):
     master: str = "local[4]"
     """Spark master. If empty, spark-submit chooses the master."""
     spark_options: dict[str, str] = Field(default_factory=dict)
-    """Spark options, such as `spark.executor.memory`. They override the options that Headrace sets."""
+    """Spark options, such as `spark.executor.memory`. These options override the options that Headrace
+    sets."""
     quick_start: bool = False
     """Limit JIT compilation in the driver's JVM, for short runs. Startup takes a quarter less time, but the
     job then runs slower."""
@@ -114,7 +115,7 @@ class RollupSettings(Settings):
     interval_seconds: Seconds = 300.0
     """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)
-    """Age up to which hours are checked for late samples. Must be less than the retention of
+    """Age up to which hours are checked for late samples. The age must be less than the retention of
     `partitionMetrics`."""
 
 

@@ -95,7 +95,7 @@ def compare(
     lateness: Annotated[
         str,
         typer.Option(
-            help="With --watch, how long after its timestamp a record may still arrive at the source."
+            help="With --watch, maximum time from the timestamp of a record to its arrival at the source."
         ),
     ] = "5m",
     at: AtOption = "",
@@ -107,8 +107,8 @@ def compare(
     Exits with 1 if any record is missing, altered, out of order or foreign (not from the source). Records
     that the checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
 
-    With --watch, each comparison reads the records copied since the last one, and shows the time before which
-    every record of the source is at the destination. With --json, each comparison is one line.
+    With --watch, each comparison reads the records copied since the previous comparison, and shows the time
+    before which every record of the source is at the destination. With --json, each comparison is one line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of

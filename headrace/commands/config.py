@@ -52,7 +52,7 @@ def check(
 @app.command()
 def show(
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only settings that differ from the default.")
+        bool, typer.Option("--changed", help="Show only settings that differ from the default.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,

@@ -66,8 +66,8 @@ def down(names: Names = None, home: Home = None, as_json: AsJson = False) -> Non
 def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
     """Show the state of the servers.
 
-    Exits with 1 if a started server has died or is not ready. Without names and --home it also shows the
-    processes of a demo, which do not affect the exit status."""
+    Exits with 1 if a started server has died or is not ready. Without names and --home the command also shows
+    the processes of a demo, which do not affect the exit status."""
     from headrace_dev.demo.kept import demo_home, status_of
 
     stack = _stack(home)

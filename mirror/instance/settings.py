@@ -28,7 +28,7 @@ class WorkerSettings(Settings):
     metrics_interval_seconds: Seconds = 5.0
     """Interval at which measurements are published."""
     restart_delay_seconds: Seconds = 1.0
-    """Delay before a dead worker is restarted. It doubles with each crash, up to 30 s."""
+    """Delay before a dead worker is restarted. The delay doubles with each crash, up to 30 s."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
     """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its tasks
     restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
@@ -89,7 +89,7 @@ class LeaderSettings(Settings):
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
     """Time within which an instance that returns, for example after a restart, gets its former tasks again.
-    With 0, a returning instance never gets them back."""
+    With 0, a returning instance never gets its former tasks."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Maximum ratio of an instance's load to its share of the load by weight. Above this ratio, tasks move to
     other instances."""

@@ -218,8 +218,8 @@ class AlertSettings(Settings):
     labels: dict[str, str] = Field(default_factory=dict)
     """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
-    """Address of the page of an alert, with the placeholder `{alertname}`; empty: its path in this
-    documentation."""
+    """Address of the page of an alert, with the placeholder `{alertname}`; if empty, alerts contain the path
+    of the page in this documentation."""
     service_url: str = ""
     """Address of the service's REST interface for links in alerts; empty: the address that the monitor
     uses."""

@@ -109,7 +109,7 @@ def skip(
 ) -> None:
     """Leave the undecided records where they are, and record the decision.
 
-    Denies the principals of the pair Write at the lost cluster first.
+    First denies Write at the lost cluster to the principals of the pair.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
