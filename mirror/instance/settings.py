@@ -193,7 +193,7 @@ class OwnerQuotaSettings(Settings):
 
 class DefinitionSettings(Settings):
     """Limits that new and changed definitions must respect. Datastreams that already exist continue to run;
-    if one of them exceeds the limits, its `remarks` say so.
+    if one of them exceeds the limits, it gets a remark.
     """
 
     addresses: list[str] = Field(default=[])
