@@ -63,8 +63,8 @@ class MonitorSettings(Settings):
     burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
         default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
     )
-    """Rules for burn-rate alerts: a rate over a long and a short window, or over one window. At a rate of 1,
-    an error budget lasts for exactly its period."""
+    """Rules for burn-rate alerts. A rule names a burn rate and one or two windows; the alert requires the
+    rate in each window. At a rate of 1, an error budget lasts for exactly its period."""
     minimum_records: int = Field(default=100, ge=1)
     """Minimum number of records in a window. In a window with fewer records, the share of late records is
     ignored."""

@@ -95,7 +95,7 @@ def compare(
     lateness: Annotated[
         str,
         typer.Option(
-            help="With --watch, how long after its timestamp a record may still arrive at the source."
+            help="With --watch, maximum time from the timestamp of a record to its arrival at the source."
         ),
     ] = "5m",
     at: AtOption = "",
@@ -104,11 +104,11 @@ def compare(
 ) -> None:
     """Compare every record at both ends of a datastream.
 
-    Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
-    classify as filtered or dead-lettered are skipped, and not counted as missing.
+    Exits with 1 if any record is missing, altered, out of order or foreign (not from the source). Records
+    that the checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
 
-    With --watch, each comparison reads the records copied since the last one, and shows the time before which
-    every record of the source is at the destination. With --json, each comparison is one line.
+    With --watch, each comparison reads the records copied since the previous comparison, and shows the time
+    before which every record of the source is at the destination. With --json, each comparison is one line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of
@@ -191,8 +191,8 @@ def windows(
 ) -> None:
     """Add up the windows of continuous audits, and compare tiers.
 
-    Reads the topic mirror.audit.topic. Producers and consumers can publish their own counts to it. Exits with
-    1 if a window is late or has differences, or if a tier has counted another number of records.
+    Reads the topic mirror.audit.topic, to which producers and consumers can also publish counts. Exits with 1
+    if a window is late or has differences, or if two tiers counted different numbers of records.
     """
     from headrace.clusters.audits import audited_windows
     from headrace.settings import load_settings
@@ -234,7 +234,8 @@ def certify(
     """Write a signed certificate of what arrived in a period.
 
     Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
-    with 1 unless all records of the period are copied, and none is missing, altered, out of order or foreign.
+    with 1 unless all records of the period are copied, and no record is missing, altered, out of order or
+    foreign (not from the source).
     """
     from headrace.clusters.adhoc import bench_of
     from headrace.clusters.audits import audit_job

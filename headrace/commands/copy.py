@@ -40,7 +40,9 @@ def copy(
     ],
     topics: Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")],
     exclude: Annotated[str, typer.Option(help="Regular expression of topics to exclude.")] = "",
-    rename: Annotated[str, typer.Option(help="Topic name at the destination; * is the source name.")] = "*",
+    rename: Annotated[
+        str, typer.Option(help="Topic name at the destination; * stands for the source name.")
+    ] = "*",
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop each partition at its current end offset.")
     ] = False,

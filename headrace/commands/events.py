@@ -25,7 +25,7 @@ def events(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only events of this datastream or its group.",
+            help="Show only events of this datastream or its group.",
             show_default=False,
             autocompletion=complete_name,
         ),
@@ -110,11 +110,11 @@ def incidents(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only incidents of this datastream.", show_default=False, autocompletion=complete_name
+            help="Show only incidents of this datastream.", show_default=False, autocompletion=complete_name
         ),
     ] = "",
     lasting: Annotated[
-        bool | None, typer.Option("--open/--closed", help="Only open or only closed incidents.")
+        bool | None, typer.Option("--open/--closed", help="Show only open or only closed incidents.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Number of incidents.")] = 20,
     at: AtOption = "",

@@ -33,7 +33,10 @@ def import_brooklin(
             help="Connect with the security settings of Headrace's ZooKeeper (default: none).",
         ),
     ] = False,
-    owner: Annotated[str, typer.Option(help="Owner of datastreams that have none.", show_default=False)] = "",
+    owner: Annotated[
+        str,
+        typer.Option(help="Owner of datastreams that Brooklin stores without an owner.", show_default=False),
+    ] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

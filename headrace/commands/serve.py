@@ -31,7 +31,8 @@ _MONITOR_STOP_SECONDS: Final = 12.0
 def serve(
     config: ConfigOption = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="REST port; 0 picks a free one.", show_default=False)
+        int | None,
+        typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.", show_default=False),
     ] = None,
     port_offset: Annotated[
         int | None,

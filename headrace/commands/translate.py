@@ -18,7 +18,10 @@ _NAMES_SHOWN: Final = 5
 
 StateOption = Annotated[
     str,
-    typer.Option(help="--state of the copy, or group of the datastream (its name if it has no group)."),
+    typer.Option(
+        help="Name given to --state of headrace copy, or group of the datastream (for an"
+        " ungrouped datastream, its name)."
+    ),
 ]
 
 
@@ -31,11 +34,14 @@ def translate(
         bool, typer.Option("--back", help="Translate from the destination to the source.")
     ] = False,
     as_group: Annotated[
-        str, typer.Option(help="Name of the group on the other side (default: the same).")
+        str, typer.Option(help="Name of the group at the other cluster (default: the same name).")
     ] = "",
     rewind: Annotated[
         bool,
-        typer.Option("--rewind", help="Also commit positions that are behind those of the group there."),
+        typer.Option(
+            "--rewind",
+            help="Also commit positions that are behind the group's positions at the other cluster.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")
@@ -43,8 +49,8 @@ def translate(
     timeout: Annotated[
         str,
         typer.Option(
-            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After that,"
-            " the end of the copied range replaces positions beyond it."
+            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After"
+            " this time, positions beyond the copied range are replaced by its end."
         ),
     ] = "30s",
     as_json: JsonOption = False,

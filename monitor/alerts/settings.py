@@ -188,18 +188,20 @@ class AlertSettings(Settings):
     paused_after_seconds: float = Field(default=86_400.0, ge=0)
     """HeadraceLongPause fires this time after an operator has paused partitions."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """HeadraceDataLossAhead fires when the loss of uncopied records has been predicted for this time."""
+    """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
+    this time."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
     """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """HeadraceReceiverAway is sent to the other receivers when one has accepted no alerts for this time."""
+    """HeadraceReceiverAway is sent to the other receivers when a receiver has accepted no alerts for this
+    time."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """HeadraceResizeRecommended fires when the load or its forecast has required more instances than are live
-    for this time. Leaving instances do not count as live."""
+    """HeadraceResizeRecommended fires when the load or its forecast has, for this time, required more
+    instances than are live. Leaving instances do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
-    """Time before the first hour that requires more instances, at which HeadraceResizeRecommended fires."""
+    """HeadraceResizeRecommended fires this time before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
     stays open for `monitor.close_seconds`."""
@@ -216,8 +218,8 @@ class AlertSettings(Settings):
     labels: dict[str, str] = Field(default_factory=dict)
     """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
-    """Address of the page of an alert, with the placeholder `{alertname}`; empty: its path in this
-    documentation."""
+    """Address of the page of an alert, with the placeholder `{alertname}`; if empty, alerts contain the path
+    of the page in this documentation."""
     service_url: str = ""
     """Address of the service's REST interface for links in alerts; empty: the address that the monitor
     uses."""

@@ -53,7 +53,9 @@ def plan(
     capacity: Annotated[int | None, typer.Option(help="Capacity of a task in bytes per second.")] = None,
     capacity_of: Annotated[
         str,
-        typer.Option(help="Datastream of the service whose capacity is the default of the capacity options."),
+        typer.Option(
+            help="Datastream of the service whose capacity is used where a capacity option is missing."
+        ),
     ] = "",
     at: AtOption = "",
     messages: Annotated[int | None, typer.Option(help="Capacity of a task in messages per second.")] = None,
@@ -68,7 +70,7 @@ def plan(
         typer.Option(help="Kind of plan; full ignores the current placement."),
     ] = None,
     rebalance: Annotated[
-        bool | None, typer.Option(help="Level the load of tasks instead of only resolving overloads.")
+        bool | None, typer.Option(help="Balance the load of all tasks instead of only resolving overloads.")
     ] = None,
     strict: Annotated[
         bool, typer.Option(help="Exit 1 if a task is overloaded or a partition has no task.")

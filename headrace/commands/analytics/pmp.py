@@ -48,8 +48,8 @@ _STOP_SECONDS: Final = 20.0
 def run(config: Config = None) -> None:
     """Run the Spark job that feeds samples to Pinot.
 
-    It writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or SIGINT,
-    1 on failure, 2 on an invalid setting.
+    The job writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or
+    SIGINT, 1 on failure, 2 on an invalid setting.
     """
     import structlog
 
@@ -194,8 +194,7 @@ def loads(
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
-    Notes on stderr count the loads that are old (held) and those that cover only part of the window
-    (partial)."""
+    Notes on stderr count loads that are old (held) and loads that cover only part of the window (partial)."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

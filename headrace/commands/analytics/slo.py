@@ -60,7 +60,7 @@ def import_slos(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace objectives with those of OpenSLO documents.
+    """Replace objectives by the objectives in OpenSLO documents.
 
     Datastreams without a document keep their objectives. An invalid document rejects the whole import.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 LostNameArgument = Annotated[
-    str, typer.Argument(help="Name of the lost datastream, unless --all.", show_default=False)
+    str, typer.Argument(help="Name of the lost datastream, unless --all is given.", show_default=False)
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 

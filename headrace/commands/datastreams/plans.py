@@ -21,7 +21,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the plan.")
 def plan(
     name: NameArgument,
     full: Annotated[
-        bool, typer.Option(help="Also move partitions that could stay, if that pays off.")
+        bool, typer.Option(help="Also move partitions that could stay, if this frees enough capacity.")
     ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",

@@ -113,8 +113,8 @@ def wait(
 ) -> None:
     """Wait until a datastream meets a condition.
 
-    running: every partition is being copied or was paused by an operator. caught-up: running, and level with
-    the source. Exits with 1 on timeout.
+    running: every partition is being copied or was paused by an operator. caught-up: also, no partition lags
+    by more than --lag records. Exits with 1 on timeout.
     """
     from headrace.console.datastreams.conditions import wait_until
     from headrace.console.durations import milliseconds

@@ -31,7 +31,7 @@ def lag(
 ) -> None:
     """Show the lag of each datastream, largest first.
 
-    An unknown lag is shown as unknown. Datastreams that share tasks are shown in one line.
+    Datastreams that share tasks are shown in one line.
     """
     if name:
         from headrace.commands.datastreams.reads import lag as lag_of_one

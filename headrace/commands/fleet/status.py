@@ -34,7 +34,7 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
     Datastreams with the worst problem come first. Parts that cannot be fetched are shown as unknown. Exits
     with 1 if a datastream is late, stuck, quarantined or will lose records within hours, if an instance is
-    unhealthy, if none has joined, or if a part is unknown; otherwise with 0.
+    unhealthy, if no instance has joined, or if a part is unknown; otherwise with 0.
     """
     found, unknown = _ask(connect(at, config))
     rows = list(_rows(found))

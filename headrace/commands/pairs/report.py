@@ -29,7 +29,9 @@ def create(
     pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
     operation: Annotated[
         str,
-        typer.Option(help="Identity in the history of dr status (default: last).", show_default=False),
+        typer.Option(
+            help="Id of the switch-over in the history of dr status (default: last).", show_default=False
+        ),
     ] = "",
     output: Annotated[
         Path | None,
@@ -45,8 +47,8 @@ def create(
 ) -> None:
     """Write a signed report on the last switch-over, as JSON and HTML.
 
-    It states operator, stages with times, targets and actual values, positions, groups, audits and gaps.
-    While a switch-over is in progress, it is about that one.
+    The report states operator, stages with times, targets and actual values, positions, groups, audits and
+    gaps. If a switch-over is in progress, the report covers that switch-over.
     """
     from headrace.dr.drill import drill_book
     from headrace.dr.report_page import page_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
 DeadlineOption = Annotated[str, typer.Option(help="Time after which an incomplete operation is undone.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without executing them.")]
 
 
 def deadline_seconds(deadline: str) -> float:

@@ -122,7 +122,7 @@ FIELDS: Final = (
         "rename",
         ("destination", "name"),
         str,
-        "Destination topic; * is the source name.",
+        "Destination topic; * stands for the source name.",
         may_change=False,
     ),
     *_of("destination"),
