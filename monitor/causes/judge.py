@@ -8,9 +8,9 @@ count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
-     1   | its worker process does not respond, or was lost at most ten      | worker process lost
-         | minutes ago and it has been behind since                          |
-         | not copying: paused by an operator or by itself, or without an    | paused
+     1   | its worker process does not respond, or was lost in the last ten  | worker process lost
+         | minutes and the lane has been behind since                        |
+         | not copying: paused by an operator or on an error, or without an  | paused
          | owner                                                             |
      2   | an open transaction at the source hides the backlog               | open transaction
      3   | waits for a cluster that does not respond                         | source unavailable,
@@ -21,35 +21,36 @@ count.
          |   by an operator's pause                                          | catching up after a pause
          |   by an instance that lost its session                            | instance lost
          |   by anything else                                                | catching up after an outage
-     6   | it or lanes beside it are throttled by the datastream's quota, or | throttled by our quota
-         | yield to others                                                   |
+     6   | the datastream's quota throttles the lane or lanes that share the | throttled by our quota
+         | quota, or they yield to partitions that would lose records sooner |
          | throttled by a broker's quota                                     | throttled by a broker's quota
-     7   | it or lanes beside it are throttled by the task's quota, or its   |
-         | worker process is busy                                            |
+     7   | the task's quota throttles the lane or other lanes of its task,   |
+         | or its worker process is busy                                     |
          |   one partition carries most of its task's load                   | hot partition
-         |   all of several tasks are throttled by their quotas              | throttled by our quota
-         |   its task alone uses up the quota or the worker                  | overloaded task
-         |   several tasks do, or the process waits for a core               | overloaded instance
+         |   there are several tasks, and quotas throttle all of them        | throttled by our quota
+         |   one task uses up the quota or most of the worker's CPU time     | overloaded task
+         |   several tasks use up the worker, or it waits for a core         | overloaded instance
      8   | as 5, but the backlog does not shrink                             | as 5
      9   | a cluster has not responded for longer than the objective and 3 s | as 12
-         |   and for 8 s, and twice its usual time                           | as 3
+         |   and for at least 8 s and twice its usual response time          | as 3
          | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent in transfer from the source                               | source-bound
-         |   spent in both, neither alone                                    | network
+         |   spent in both together, but not in one of them                  | network
          |   as the first two (also in 10 and 11), but the window of a distant | network
          |   broker limits the rate, and responses take no longer than usual  |
-    10   | batches wait in our queue for the destination, for most of the    |
-         | latency or longer than the objective                              | destination-bound
-    11   | they wait at the source for most of it: and the backlog shrinks   | as 5
-         | the worker process has capacity left                              | source-bound
+    10   | batches wait in the mirror's queue for the destination, for most  |
+         | of the latency or longer than the objective                       | destination-bound
+    11   | batches wait at the source for most of the latency                |
+         |   and the backlog shrinks                                         | as 5
+         |   and the worker process has capacity left                        | source-bound
     12   | no response for longer than the objective, or for most of the age |
          | of the oldest waiting record                                      |
          |   to the oldest produce request, or a request that precedes it    | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
-    13   | otherwise: and an instance does not respond                       | instance lost
-         | otherwise                                                         | unknown
+    13   | none of these rules applies, and an instance does not respond     | instance lost
+         | none of these rules applies                                       | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
 Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a

@@ -12,16 +12,18 @@ late.
      5   | waits for a cluster that does not respond or has no leader         | SOURCE_AWAY, DESTINATION_AWAY
      6   | reported as blocked by an open transaction                         | WAITING_FOR_TRANSACTION
      7   | paused for any other reason                                        | PAUSED_BY_ITSELF
-     8   | no report for `patience`: while copying                            | SOURCE_AWAY
-         | while starting                                                     | STALL
-         | no report, but for less than `patience`                            | none: still unknown
+     8   | no report since the lane started                                   |
+         |   for `patience` while copying                                     | SOURCE_AWAY
+         |   for `patience` while starting                                    | STALL
+         |   for less than `patience`                                         | none: unknown at present
      9   | records waited at its last report, which is older than `silence`   | STOP
-    10   | nothing to read, source end unknown: while throttled by a quota    | THROTTLED
-         | for `patience`                                                     | SOURCE_AWAY
-         | for less than `patience`                                           | none: unknown at present
+    10   | nothing to read, and the end offset of the source is unknown       |
+         |   while a quota throttles the lane                                 | THROTTLED
+         |   for `patience`                                                   | SOURCE_AWAY
+         |   for less than `patience`                                         | none: unknown at present
          | whole backlog hidden by a transaction for `stall`                  | WAITING_FOR_TRANSACTION
     11   | late records can be read, but no progress for `stall`              | THROTTLED, else STALL
-    12   | position went back and has not recovered                           | REWIND
+    12   | the position went back and has not reached its former value        | REWIND
     13   | no record is late                                                  | OK
     14   | the backlog shrinks significantly                                  | CATCHING_UP with an ETA
     15   | throttled by a quota                                               | THROTTLED

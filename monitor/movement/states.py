@@ -28,7 +28,7 @@ class MovementState(StrEnum):
     PAUSED_BY_USER = "PAUSED_BY_USER"
     PAUSED_BY_ITSELF = "PAUSED_BY_ITSELF"
     THROTTLED = "THROTTLED"
-    """A quota prevents catching up."""
+    """Records are late, and a quota prevents the lane from catching up."""
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
@@ -87,10 +87,10 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if, at the present rate, the source will delete records before they are copied: their
-        retention ends before the lane has caught up, and the lane does not read faster than the log start
-        advances. If the end of the catch-up is unknown, the lane is assumed to miss any deadline. A lane that
-        is OK never loses data."""
+        """True if, at the present rate, the source will delete records before they are copied: the retention
+        of the records ends before the lane has caught up, and the lane does not read faster than the log
+        start offset advances. If the time until the lane has caught up is unknown, the lane is assumed to be
+        too slow. False for a lane in the state OK."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

@@ -25,10 +25,10 @@ class UsageSettings(Settings):
     currency: str = Field(default="USD", min_length=1, max_length=20)
     """Name of the currency, for display."""
     per_gb: float | None = Field(default=None, ge=0, le=1_000_000)
-    """Price of 10^9 transferred bytes between clusters without a price of their own; not set: their cost is
-    unknown."""
+    """Price of 10^9 transferred bytes between two clusters that are not listed in `prices`. If it is not set,
+    the cost of these transfers is unknown."""
     prices: dict[str, TransferPriceSettings] = Field(default_factory=dict)
-    """Prices between two clusters, by any name."""
+    """Prices between two clusters. The keys are arbitrary names."""
 
     @model_validator(mode="after")
     def _no_pair_twice(self) -> UsageSettings:
