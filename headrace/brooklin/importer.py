@@ -1,5 +1,5 @@
-"""Imports a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
-store."""
+"""Import of a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
+coordination store."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ class ImportOptions:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
-    """Decide on each datastream and, with `apply`, create all that can be imported. `there`: ZooKeeper and
-    root of the Brooklin cluster.
-
-    Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
+    """Decide how to import each datastream. With the option `apply`, also create every datastream that can be
+    imported. `there`: ZooKeeper and root path of the Brooklin cluster. Raises InvalidRequest, before writing
+    anything, if Brooklin and Headrace would copy at the same time.
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()

@@ -21,8 +21,8 @@ def check(
 ) -> None:
     """Validate the settings as `serve` would.
 
-    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases with the same environment
-    variable."""
+    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases that map to the same name
+    in environment variables."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
@@ -57,9 +57,8 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show effective settings and where each comes from.
-
-    The origin is the environment, the file or the default. Secrets are masked."""
+    """Show effective settings and the origin of each. The origin is the environment, the file or the default.
+    Secrets are masked."""
     import os
 
     from headrace.console.access.document import read_document

@@ -30,7 +30,7 @@ app.command()(drill)
 _COLUMNS: Final = ("topic", "records", "bytes", "seconds", "unknown")
 _LOSS_COLUMNS: Final = ("topic", "partition", "first", "end", "least", "most", "seconds")
 _AWAY_SECONDS: Final = 10.0
-"""Longest time to wait for a response of a cluster that may be lost."""
+"""Maximum time to wait for a response from a cluster that may be lost."""
 
 
 @app.command()
@@ -94,8 +94,8 @@ def switchover(
 ) -> None:
     """Exchange the roles of the clusters without losing or repeating a record.
 
-    Run it again after an interruption: it continues. If a step fails or the deadline passes, everything is
-    restored. Exits with 1 if producers still write to the former cluster.
+    After an interruption, run the command again to continue. If a step fails or the deadline passes, the
+    former state is restored. Exits with 1 if producers still write to the former cluster.
     """
     seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run) as session:
@@ -125,8 +125,8 @@ def failover(
     """Move to the other cluster after the loss of the active one.
 
     Shows the records that are lost, by partition; fails if they exceed the limit. The lost cluster keeps
-    them: see headrace dr tail. Run it again after an interruption: it continues. Exits with 1 if it was
-    undone.
+    these records: see headrace dr tail. After an interruption, run the command again to continue. Exits with
+    1 if the failover was undone.
     """
     from mirror.jobs.dr.operation import operation_of
 
@@ -161,7 +161,7 @@ def failback(
     """Return to the lost cluster after a failover.
 
     Copies only the records that the active cluster has received since the fork, then switches over. Fails
-    while the tail is undecided. Run it again after an interruption: it continues.
+    while the tail is undecided. After an interruption, run the command again to continue.
     """
     from mirror.jobs.dr.operation import Kind, is_returning
 
@@ -184,9 +184,8 @@ def abort(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo an operation that is in progress: fence, stopped and opposite datastreams.
-
-    Positions of groups that are committed at the other cluster remain there.
+    """Undo an operation that is in progress. Removes the fence and the opposite datastreams, and resumes the
+    stopped datastreams. Positions of groups that are committed at the other cluster remain there.
     """
     with open_session(pair, at, config, reads_only=False) as session:
         state = session.abort(reason)

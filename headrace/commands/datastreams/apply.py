@@ -58,9 +58,9 @@ def apply(
 ) -> None:
     """Create and change datastreams to match files.
 
-    Shows the changes and asks for confirmation first. A datastream that was modified in the meantime is
-    rejected. Exits with 0 if all datastreams match, 1 if a change failed or was rejected, 2 on wrong usage;
-    with --check, 3 on any difference.
+    Shows the changes and asks for confirmation first. The change of a datastream is rejected if the
+    datastream was modified in the meantime. Exits with 0 if all datastreams match, 1 if a change failed or
+    was rejected, 2 on wrong usage; with --check, 3 on any difference.
     """
     from headrace.console.datastreams.conditions import remaining_datastreams
     from headrace.console.datastreams.difference import StepKind, carry_out, find_difference

@@ -39,7 +39,7 @@ def lanes(
 ) -> None:
     """Show instance, rate, lag and state of each partition.
 
-    The worst state comes first; within a state, unknown lags, then the largest."""
+    Sorted by state, worst first; within a state, unknown lags come first, then the largest lags."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {word.upper() for word in movement or ()}
@@ -63,7 +63,7 @@ def lanes(
 
 
 def state_of(lane: Mapping[str, Any]) -> str:
-    """Return the movement state of a lane; `?` while unknown."""
+    """Return the movement state of a lane; `?` if it is unknown."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 

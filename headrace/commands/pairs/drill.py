@@ -23,8 +23,9 @@ def drill(
 ) -> None:
     """Rehearse a switch-over and the way back on a separate topic.
 
-    The datastreams of the pair are not touched. The topic, its datastream and the fence are removed at the
-    end; the next drill cleans up after an interrupted one. Exits with 1 if a step fails or misses a target.
+    The drill does not affect the datastreams of the pair. The topic, its datastream and the fence are removed
+    at the end. After an interrupted drill, the next drill removes them. Exits with 1 if a step fails or
+    misses a target.
     """
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds
