@@ -95,9 +95,9 @@ def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
     matching = [alias for alias in aliases if as_variable(alias) == as_variable(name)]
     if len(matching) > 1:
         raise ConfigError(
-            f"environment: {as_variable(name).upper()} is ambiguous:"
-            f" {' or '.join(map(repr, sorted(matching)))} of {'.'.join(path)}",
-            advice="rename one of them, or use password_file",
+            f"environment: the name {as_variable(name).upper()} is ambiguous: it may refer to"
+            f" {' or '.join(map(repr, sorted(matching)))} in {'.'.join(path)}",
+            advice="rename one of these aliases, or use password_file instead of variables",
         )
     return matching[0] if matching else name
 
@@ -182,7 +182,7 @@ class HeadraceSettings(BaseSettings):
         self.check_cluster("coordination.cluster", coordination.cluster)
         if "zookeeper" in self.model_fields_set:
             raise ConfigError(
-                "coordination.cluster and zookeeper exclude each other: a service has one store",
+                "coordination.cluster and zookeeper are mutually exclusive: a service has one store",
                 advice="remove one of them; headrace state export and import move the state",
             )
 

@@ -144,8 +144,8 @@ def _check_alone(found: BrooklinCluster, findings: tuple[ImportFinding, ...]) ->
     if found.live and runs:
         raise InvalidRequest(
             f"{runs[0]} would be copied twice: Brooklin is running on {', '.join(found.live)}",
-            advice="stop Brooklin or pause its datastreams, or create them with --paused and resume them "
-            "when Brooklin has stopped",
+            advice="stop Brooklin or pause its datastreams; or import with --paused, and resume the "
+            "datastreams in Headrace when Brooklin has stopped",
         )
 
 

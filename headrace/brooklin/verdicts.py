@@ -185,7 +185,9 @@ def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple
         pauses=pauses,
     )
     if datastream.expires_ms is not None and datastream.expires_ms <= here.now_ms:
-        raise InvalidRequest("its time to live has expired", advice="delete it in Brooklin")
+        raise InvalidRequest(
+            "the time to live of the datastream has expired", advice="delete the datastream in Brooklin"
+        )
     return datastream, tuple(_notes(brooklin_datastream, datastream, reset))
 
 
@@ -216,7 +218,7 @@ def _check_expression(expression: str) -> None:
         why = "intersection of character classes"
     if why:
         raise InvalidRequest(
-            f"Java expression {shown(expression)} has another meaning in RE2 ({why})",
+            f"Java expression {shown(expression)} has a different meaning in RE2 ({why})",
             advice="create the datastream manually with an equivalent expression",
         )
 

@@ -68,7 +68,7 @@ def canary(
     from monitor.canary.gate import GateLimits
 
     if not 0 <= min_availability <= 100:  # not a number
-        raise InvalidRequest(f"--min-availability {min_availability}: give a percentage")
+        raise InvalidRequest(f"--min-availability {min_availability}: not a percentage from 0 to 100")
     settings = load_settings(config)
     seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)

@@ -84,7 +84,7 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     if not callable(make):
         raise ConfigError(
             f"{subject} is {_a(make)}, not a function",
-            advice="its entry point must name a function that takes the options and returns the object",
+            advice="the entry point must name a function that takes the options and returns the plug-in",
         )
     try:
         made = make(dict(options))

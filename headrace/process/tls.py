@@ -64,7 +64,7 @@ def _show(context: ssl.SSLContext, tls: TlsSettings) -> None:
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"cannot load api.tls.certificate_file and key_file: {_reason(error)}",
-            advice="both must be PEM files, with the key of the first certificate",
+            advice="both must be PEM files; key_file must contain the key of the first certificate",
         ) from error
 
 

@@ -113,7 +113,7 @@ class TopicMeasurements:
         reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"{self._topic} is only read one hour back",
+                f"{self._topic} is read for the last hour only",
                 advice="measurements older than an hour require Pinot",
             )
         self._require_times(min(milliseconds, default=math.inf))

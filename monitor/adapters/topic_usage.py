@@ -88,8 +88,8 @@ class TopicUsage:
                 known.forget(when.since_ms)
             if len(known.sums) > self._most_sums:
                 raise AnswerTooLarge(
-                    f"{self._client.topic} has more than {self._most_sums} sums of topics and days in this"
-                    " period",
+                    f"{self._client.topic} has more than {self._most_sums} sums (one per topic and day) in"
+                    " this period",
                     advice="choose fewer days, or use Pinot",
                 )
             self._known = known
