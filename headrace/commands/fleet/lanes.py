@@ -39,7 +39,8 @@ def lanes(
 ) -> None:
     """Show instance, rate, lag and state of each partition.
 
-    Sorted by state, worst first; within a state, unknown lags come first, then the largest lags."""
+    Partitions are sorted by state, worst first. Within a state, unknown lags come first, then the largest
+    lags."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {word.upper() for word in movement or ()}

@@ -87,8 +87,8 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Write the undecided records to the active cluster, each once. The records keep their order in each
-    partition, and get the header headrace-replayed. First denies the principals of the pair the Write
-    permission at the lost cluster. After an interruption, run the command again to continue.
+    partition, and get the header headrace-replayed. Before that, the command denies the principals of the
+    pair the Write permission at the lost cluster. After an interruption, run the command again to continue.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=as_json)
@@ -105,7 +105,8 @@ def skip(
     as_json: JsonOption = False,
 ) -> None:
     """Decide not to replay the undecided records. The records remain at the lost cluster, and the decision is
-    recorded. First denies the principals of the pair the Write permission at the lost cluster.
+    recorded. Before that, the command denies the principals of the pair the Write permission at the lost
+    cluster.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
