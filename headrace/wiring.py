@@ -1,4 +1,5 @@
-"""Builds every process from the settings. Straight-line code; tests call the same functions."""
+"""Construction of every process from the settings. The functions contain almost no branches, and tests call
+them too."""
 
 from __future__ import annotations
 
@@ -105,12 +106,13 @@ from mirror.worker.reports import MetricReports
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
-"""Limits of connections to other instances. Unlimited in number, because callers bound their concurrency."""
+"""Limits of connections to other instances. Their number is unlimited, because callers limit their own
+concurrency."""
 
 
 @dataclass(frozen=True)
 class BuiltInstance:
-    """An instance that has not been started, and the services for its REST interface."""
+    """An instance that is not started yet, and the services for its REST interface."""
 
     instance: Instance
     services: Services
@@ -122,8 +124,9 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
-    """Return the configured name, or `<host>:<REST port>`, which survives a restart. Raises ConfigError if
-    neither is set (port 0): a new name after each restart would abandon the instance's tasks."""
+    """Return the name of the instance: the configured name, or `<host>:<REST port>`, which stays the same
+    after a restart. Raises ConfigError if no name is configured and the port is 0, because the instance would
+    lose its tasks if its name changed at each restart."""
     if not settings.mirror.instance_name and not rest_port:
         raise ConfigError(
             "REST port 0 (any free port) requires mirror.instance_name",
@@ -210,7 +213,7 @@ def _shared_state(
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionMemory:
-    """Return the store in which an instance remembers definitions across restarts."""
+    """Return the store in which an instance keeps definitions across restarts."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder), name) if folder else NoMemory()
 
@@ -252,7 +255,7 @@ def _session(
 
 
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
-    """Prepare the root as soon as the session exists."""
+    """Prepare the root node as soon as the session is established."""
     ensure_root(session)
     _log.info("coordinating", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
@@ -360,7 +363,7 @@ def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, 
 
 
 def _admission(settings: HeadraceSettings) -> Admission:
-    """Return the rules that definitions must satisfy."""
+    """Return the rules that definitions must meet."""
     directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 

@@ -80,7 +80,7 @@ def _grouped(
     first, width = names.count(",") + 1, len(rows[0]) if rows else 0
     for row in rows:
         if len(row) != width or not 0 <= sum(row[first:]) < _MOST_COUNTED:
-            raise ValueError(f"invalid counts of {row[:first]}: {row[first:]}")
+            raise ValueError(f"invalid counts for {row[:first]}: {row[first:]}")
     return rows
 
 

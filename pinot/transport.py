@@ -73,7 +73,7 @@ async def _body(response: httpx.Response, most: int) -> bytes:
     if encoding == "gzip":
         return await _joined(_opened(response.aiter_raw()), most)
     raise httpx.DecodingError(
-        f"unexpected compression {encoding!r} of the response", request=response.request
+        f"unexpected Content-Encoding of the response: {encoding!r}", request=response.request
     )
 
 

@@ -186,7 +186,7 @@ class Stack:
         except NotInTime as error:
             raise NotInTime(
                 f"{name} is running but not ready: {server.lacks()}",
-                advice=f"see headrace-dev stack logs {name}, or restart it with down and up",
+                advice=f"see headrace-dev stack logs {name}, or restart the server with down and up",
             ) from error
         self._report(f"{name}: already running at {server.address}")
 
@@ -246,7 +246,7 @@ class Stack:
         if before not in (None, self.ports) and any(self._is_running(name) for name in NAMES):
             raise AlreadyBusy(
                 f"servers of {self.home} run on other ports",
-                advice="stop them first with headrace-dev stack down, or use another --home",
+                advice="stop these servers first with headrace-dev stack down, or use another --home",
             )
 
     @contextlib.contextmanager

@@ -129,7 +129,7 @@ def hours_from_json(text: str) -> Hourly:
     except (RecursionError, ValueError) as error:
         raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(entries, list):
-        raise InvalidRequest("the history must be a list of objects", advice=f"with {', '.join(_COLUMNS)}")
+        raise InvalidRequest("the history must be a list of objects", advice=f"keys: {', '.join(_COLUMNS)}")
     return _collect((f"entry {number}", row) for number, row in enumerate(entries))
 
 

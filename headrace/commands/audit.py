@@ -63,19 +63,19 @@ KeyOption = Annotated[
 
 
 class DefaultCommandGroup(TyperGroup):
-    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`. `default`: name of
-    that command."""
+    """Command group with a default command: `headrace audit NAME` is short for `headrace audit compare NAME`.
+    `default`: name of the default command."""
 
     default: ClassVar[str] = "compare"
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Insert the default command unless the arguments name a command or ask for help."""
+        """Insert the default command unless the arguments name a command or request help."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands, and the arguments of the default command."""
+        """Complete the names of commands and the arguments of the default command."""
         argument = self.commands[self.default].params[0]
         return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
 
@@ -142,7 +142,7 @@ def compare(
 def _watch(
     settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
 ) -> None:
-    """Audit until interrupted; exit with 1 if there was a difference."""
+    """Audit until interrupted; exit with 1 if a comparison has found a difference."""
     from headrace.clusters.audits import watch_datastream
     from headrace.console.durations import milliseconds
 
@@ -279,8 +279,8 @@ def check(
 ) -> None:
     """Check the signature of a certificate, and optionally its contents.
 
-    Exits with 1 if a byte was altered or, with --against-clusters, if the records of a partition are not as
-    certified.
+    Exits with 1 if the certificate was altered or, with --against-clusters, if the records of a partition
+    differ from the certificate.
     """
     from headrace.clusters.adhoc import bench_of
     from headrace.clusters.directory import ClusterDirectory
@@ -309,7 +309,7 @@ def check(
 
 
 def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
-    """Return the content of the file with the key to sign or to check with. Raises ConfigError."""
+    """Return the content of the key file, for signing or for checking a signature. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)

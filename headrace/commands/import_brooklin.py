@@ -42,8 +42,8 @@ def import_brooklin(
 ) -> None:
     """Import the datastreams of a Brooklin cluster.
 
-    Shows the equivalent of each datastream, and creates them with --apply. Brooklin's ZooKeeper is only read.
-    Exits with 0 if every datastream can be imported.
+    Shows the equivalent definition of each datastream. With --apply, also creates the datastreams. Brooklin's
+    ZooKeeper is only read. Exits with 0 if every datastream can be imported.
     """
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json

@@ -107,7 +107,7 @@ def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
 
 
 def _log_of_service() -> BoundLogger:
-    """Return the log of the service, after logging the version and the kind of data plane."""
+    """Log the version and the kind of data plane, and return the logger of the service."""
     from importlib.metadata import version
 
     import structlog
@@ -125,7 +125,7 @@ def _log_of_service() -> BoundLogger:
 
 
 def _stop_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
+    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -139,8 +139,8 @@ def _background_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the threads beside planning and copying: the audits, and those
-    that work while the instance leads (sizing advice, consumer groups, use of topics, own monitor)."""
+    """Return functions that start and stop the background threads: audits, and the threads that are active
+    while the instance is leader (sizing advice, consumer groups, use of topics, own monitor)."""
     from api.metrics.collector import AdviceCollector
     from api.metrics.movement import AuditCollector, GroupCollector
 

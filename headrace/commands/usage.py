@@ -37,7 +37,7 @@ def usage(
     from mirror.wording import counted
 
     if as_csv and as_json:
-        raise InvalidRequest("--csv and --json exclude each other")
+        raise InvalidRequest("--csv and --json are mutually exclusive")
     days = -(-milliseconds(since, 366 * _DAY_MS) // _DAY_MS)
     filters = {"owner": owner, "datastream": datastream}
     query = {name: value for name, value in filters.items() if value}

@@ -48,8 +48,8 @@ def verify(
 ) -> None:
     """Compare topics with their copies.
 
-    Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped;
-    without it, they count as differences.
+    Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped.
+    Without --state, they count as differences.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import StatusLine, print_json

@@ -155,7 +155,7 @@ def used_seconds(process_id: int) -> float:
     except (AttributeError, OSError) as error:
         raise HeadraceError(
             f"cannot read the CPU time of process {process_id}: {error}",
-            advice="calibrate on Linux; if this is Linux, the process has exited",
+            advice="calibrate on Linux; on Linux, this error means that the process has exited",
         ) from error
 
 

@@ -28,7 +28,7 @@ class UsageSettings(Settings):
     """Price per 10^9 bytes transferred between two clusters that are not in `prices`. If unset, the cost of
     these transfers is unknown."""
     prices: dict[str, TransferPriceSettings] = Field(default_factory=dict)
-    """Prices between two clusters, by any name."""
+    """Prices between two clusters. The keys are arbitrary names."""
 
     @model_validator(mode="after")
     def _no_pair_twice(self) -> UsageSettings:

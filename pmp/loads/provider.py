@@ -155,7 +155,7 @@ class PinotLoadProvider:
         rates = questions.partition_rates(self._client, name, when, statistic=chosen, grain=grain)
         if not rates:
             raise NoSamples(
-                f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
+                f"Pinot has no samples of cluster {name} in the last {window_ms // 1000} s",
                 advice=f"Pinot has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "check the cluster's sampler and headrace pmp run",
             )
@@ -212,7 +212,8 @@ class PinotLoadProvider:
         if problem:
             raise LoadUnavailable(
                 f"Pinot returned a partial result: {problem}",
-                advice="a restarted server responds while it still reads its topic; wait for it to catch up",
+                advice="wait until the Pinot server has read its topic again: a restarted server responds"
+                " before that",
             )
         if not self._catching_up.unknown:
             return report
@@ -367,7 +368,7 @@ class SampleFreshness:
         newest_ms = questions.newest_sample(self._client, name, when)
         if newest_ms is None:
             raise NoSamples(
-                f"Pinot has no samples of cluster {name} in {span_ms // 1000} s",
+                f"Pinot has no samples of cluster {name} in the last {span_ms // 1000} s",
                 advice="check the cluster's sampler and headrace pmp run",
             )
         return Freshness(newest_ms, stale_ms)

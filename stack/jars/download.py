@@ -150,7 +150,7 @@ class JarFolder:
                 report(f"{self.set_name} jars: {now[0]} of {wanted}, {now[1] / 1e6:.0f} MB")
             if idle_seconds > _STALLED_SECONDS:
                 raise RegistryUnreachable(
-                    f"the {self.set_name} jars: the registry stopped sending data",
+                    f"cannot fetch the {self.set_name} jars: the registry stopped sending data",
                     advice="check the network and try again; downloaded jars are kept",
                 )
             before = now

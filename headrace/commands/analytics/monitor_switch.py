@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SwitchState(StrEnum):
-    """The requested state of the switch."""
+    """Requested state of the switch."""
 
     ON = "on"
     OFF = "off"

@@ -31,7 +31,7 @@ class BackgroundService(Protocol):
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop, and join the thread."""
+        """Stop the service, and join its thread."""
         ...
 
     def is_running(self) -> bool:
@@ -97,7 +97,7 @@ def run(config: Config = None) -> None:
 
 
 def _create_topics(settings: HeadraceSettings) -> None:
-    """Create the output topics. An unreachable cluster does not prevent the start: Spark retries."""
+    """Create the output topics. An unreachable cluster does not prevent the start, because Spark retries."""
     import structlog
 
     from mirror.adapters.kafka_admin import KafkaAdmin
@@ -168,9 +168,8 @@ def sampler(
 
 @app.command()
 def decode() -> None:
-    """Decode samples from stdin (hex, one per line) to JSON.
-
-    An empty line is an empty value."""
+    """Decode samples from stdin (hex, one per line) to JSON. An empty line stands for a record with an empty
+    value."""
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:
@@ -268,7 +267,7 @@ def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Eve
 def _until_stopped(services: Sequence[BackgroundService], stopping: threading.Event) -> None:
     """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
-    Raises the failure of a service.
+    Raises the error of a service that failed.
     """
     _heed_stop_signals(stopping)  # Spark has installed its own handler
     started: list[BackgroundService] = []

@@ -26,7 +26,7 @@ PairsOption = Annotated[
 ]
 
 _SELECTING: Final = frozenset({"source", "destination", "metadata"})
-"""Fields of a definition that determine the copied topics."""
+"""Fields of a definition that determine which topics are copied."""
 
 
 @with_fields(creates=True)
@@ -85,8 +85,8 @@ def update(
 
 
 def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
-    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if no terminal can
-    confirm.
+    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if there is no terminal
+    to confirm on.
     """
     if not plan["stops"]:
         return
@@ -167,7 +167,7 @@ def _pauses(datastream: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Join the fields with slashes; empty for the missing part of a damaged definition."""
+    """Join the fields with slashes; return an empty string if `part` is missing in a damaged definition."""
     return "/".join(part[field] for field in fields) if part else ""
 
 

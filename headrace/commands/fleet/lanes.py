@@ -64,7 +64,7 @@ def lanes(
 
 
 def state_of(lane: Mapping[str, Any]) -> str:
-    """Return the movement state of a lane; `?` while unknown."""
+    """Return the movement state of a lane; `?` if it is unknown."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 

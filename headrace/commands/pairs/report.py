@@ -16,7 +16,8 @@ from headrace.console.terminal import console, note, print_json, print_text
 
 
 class _ReportGroup(DefaultCommandGroup):
-    """Group in which `headrace dr report NAME` is short for `headrace dr report create NAME`."""
+    """Command group with a default command: `headrace dr report NAME` is short for `headrace dr report create
+    NAME`."""
 
     default: ClassVar[str] = "create"
 
@@ -81,7 +82,7 @@ def check(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the signature of a report. Exits with 1 if a byte was altered."""
+    """Check the signature of a report. Exits with 1 if the report was altered."""
     from headrace.settings import load_settings
     from mirror.audit.certificate import check_page, read_certificate, verification_key
     from mirror.jobs.dr.report import KIND

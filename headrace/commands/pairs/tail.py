@@ -1,4 +1,4 @@
-"""`headrace dr tail`: records that a lost cluster has beyond the fork."""
+"""`headrace dr tail`: records that only the lost cluster has, because they were written after the fork."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Run a decision about the tail, or show its steps. `action`: its `Kind`."""
+    """Carry out a decision about the tail, or show its steps. `action`: value of its `Kind`."""
     from mirror.jobs.dr.operation import Kind
 
     seconds = deadline_seconds(deadline)
