@@ -62,15 +62,16 @@ class CopyEngine(Protocol):
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the given last measurements, with only those ages that count against objectives."""
+        """Return the given measurements (the last ones), reduced to the ages that count against
+        objectives."""
         ...
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
         """Return the position of each lane in the given last measurements, in order. `at`: present time in
-        monotonic seconds if the receiver has seen all earlier positions; then irrelevant positions are
-        None."""
+        monotonic seconds. Pass it only if the receiver has all earlier positions: positions without news are
+        then None."""
         ...
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -164,8 +165,9 @@ class TopicAdmin(Protocol):
 class NodeStore(Protocol):
     """ZooKeeper's primitives. Paths are absolute below the service's root. Thread-safe.
 
-    A watch fires once, on any thread, after the data it covers has changed; it must only enqueue. All methods
-    raise Unreachable while the session is disconnected and SessionLost when it has expired.
+    A watch fires once, on any thread, after the data it covers has changed; its callback must return at once,
+    for example after it has put an item into a queue. All methods raise Unreachable while the session is
+    disconnected and SessionLost when it has expired.
     """
 
     def create(

@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""Response time of the coordination store from which it is reported as slow."""
+"""Response time of the coordination store above which the store is reported as slow."""
 _SESSION_PART: Final = "coordination session"
 """Part of health that reports a slow store."""
 _LEAVE: Final = "leave"
@@ -99,7 +99,7 @@ class Follower:
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
         self._lost_definitions, self._publish_losses = shared.losses, shared.report_losses
         self.event_drops: Callable[[], Drops] = Drops
-        """Returns the drops of events of this process."""
+        """Returns the number of events that this process could not deliver."""
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
@@ -117,7 +117,8 @@ class Follower:
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Records of this instance that were not delivered, by kind. Safe to read from any thread."""
+        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
+        any thread."""
         return self._drops_seen
 
     @property
@@ -162,7 +163,8 @@ class Follower:
         """Extend the leases while a turn waits for the coordination store.
 
         Every thread that waits for the store calls this periodically, because with slow responses a turn with
-        many requests takes longer than a lease. It has an effect only in the thread of the current turn.
+        many requests takes longer than a lease. A call has an effect only in the thread that runs the current
+        turn.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()

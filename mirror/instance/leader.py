@@ -214,7 +214,7 @@ class Leader:
         self._definitions.look_again()
 
     def tick(self) -> str:
-        """Run one tick and return its decision. Raises HeadraceError if it cannot be finished."""
+        """Run one tick and return its decision. Raises HeadraceError if the tick cannot be finished."""
         me = self._me
         if me is None:
             self._resign()  # before asking the store for the leader: it may be down
@@ -307,7 +307,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store which partitions a new datastream had at first, before a plan contains later partitions."""
+        """Store the initial partitions of a new datastream before a plan contains partitions added later."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )

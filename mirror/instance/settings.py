@@ -37,7 +37,7 @@ class WorkerSettings(Settings):
     """Maximum time for draining lanes when the instance stops. Records that are still unacknowledged after
     this time are copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
-    """Quota of one task; 0 means none."""
+    """Maximum rate of one task in bytes per second; 0 means no limit."""
     handover_deadline_seconds: Seconds = 10.0
     """Maximum time that a moved partition waits for its former owner to release it. After this time, the new
     owner starts, and the destination rejects further writes of the former owner."""
@@ -170,11 +170,12 @@ class AuditSettings(Settings):
     window_seconds: int = Field(default=600, ge=60, le=86_400)
     """Length of a window of event time."""
     interval_seconds: float = Field(default=300.0, ge=0.5, le=3_600.0)
-    """Time between two audits; each covers the records copied since the one before."""
+    """Time between two audits; each covers the records copied since the previous audit."""
     lateness_seconds: float = Field(default=600.0, ge=0.0, le=604_800.0)
-    """Longest time from the timestamp of a record to its arrival at the source."""
+    """Assumed maximum time from the timestamp of a record to its arrival at the source."""
     bytes_per_second: int = Field(default=10_000_000, ge=100_000)
-    """Maximum rate of an instance's audits; they also use at most a quarter of a core."""
+    """Maximum rate of an instance's audits in bytes per second. Audits also use at most a quarter of a
+    core."""
 
 
 class OwnerQuotaSettings(Settings):

@@ -336,7 +336,7 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """The leader tries again, or plans without an observation: partitions then keep their tasks."""
+        """Schedule another attempt, or give up and log a warning: partitions then keep their tasks."""
         if left > 0:
             self._tries[source] = left
         else:

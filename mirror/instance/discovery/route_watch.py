@@ -31,7 +31,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return the number of partitions, from 0 on, that each group copies by topic according to a plan."""
+    """Return, by group and topic, the number of partitions that a plan copies, counted from partition 0."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -184,7 +184,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        For a source that has not responded, the topics that are copied at present are used.
+        If a source has not responded, the check uses the topics that are copied from it at present.
         """
         if self._topic_discovery.postponed is None:
             return {}

@@ -85,7 +85,7 @@ class Supervisor:
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
         self._dropped_before = 0
-        """Records that former processes could not deliver."""
+        """Number of reports about lanes that former worker processes could not deliver."""
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
@@ -111,7 +111,7 @@ class Supervisor:
 
     @property
     def drops(self) -> Drops:
-        """Records about lanes that workers could not deliver since the start."""
+        """Number of reports about lanes that workers could not deliver since the start."""
         return total_of([Drops(self._dropped_before), *(share.drops for share in self._shares)])
 
     @property
@@ -178,7 +178,8 @@ class Supervisor:
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """Data planes of the workers that are ready: compiled, interpreted. Safe to read from any thread."""
+        """Variants of the data plane (compiled, interpreted) of the workers that are ready. Safe to read from
+        any thread."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
 
@@ -232,7 +233,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Tell workers to release lanes; they stay in `lanes` until the worker reports it."""
+        """Tell workers to release lanes. A lane stays in `lanes` until its worker reports the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -415,7 +416,8 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Return the lanes by worker; they count immediately, so that new tasks are spread evenly."""
+        """Assign lanes to workers and return them by worker. Each assigned lane counts at once in the size of
+        its worker, so that new tasks are spread evenly."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
