@@ -194,8 +194,8 @@ class NodeStore(Protocol):
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """Read many nodes like `read_all`, by path, but omit missing nodes. `watch_of`: returns the watch to
-        leave at an existing node, by path."""
+        """Read many nodes like `read_all`, by path, but omit missing nodes. `watch_of`: function that returns
+        the watch to set on an existing node, given its path."""
         ...
 
     def sync(self) -> None:

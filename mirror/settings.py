@@ -45,8 +45,8 @@ class MirrorSettings(Settings):
     state_directory: str = ""
     """Directory of this instance, readable only by its user. The embedded store keeps the state of the
     service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If this setting is
-    set, the instance also keeps a copy of the datastream definitions there, to detect definitions that the
-    coordination store has lost after a restart."""
+    set, the instance also keeps a copy of the datastream definitions there: after a restart, it compares them
+    with the coordination store to detect lost definitions."""
     destination_cluster: str = "destination"
     """Destination cluster of datastreams that name none, such as datastreams created by Brooklin's
     clients."""

@@ -17,8 +17,9 @@ from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementE
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""Value that Pinot stores for a null number, and that rows have in `bytes_out` if it is unknown: that column
-was published as not nullable, and the Avro type of a row never changes. No number of Headrace is negative."""
+"""Value that Pinot stores for a null number. Rows also contain it in `bytes_out` if that rate is unknown,
+because the column was published as not nullable and its Avro type cannot change. No real value in these
+tables is negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,10 @@ class IncidentRow:
     """An incident as of `changed_ms`.
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
-    alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that it cost.
-    `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to its end.
-    `records_late`: number of these records that were late, for the objective that most of them missed.
+    alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that the
+    incident used up. `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to
+    its end. `records_late`: number of these records that were late, for the objective that most of them
+    missed.
     """
 
     changed_ms: int

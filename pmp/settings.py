@@ -54,7 +54,7 @@ class JobSettings(Settings):
     """The Spark job `headrace pmp run`."""
 
     master: str = "local[4]"
-    """Spark master; empty to use that of spark-submit."""
+    """Spark master; empty to use the master given to spark-submit."""
     spark_options: dict[str, str] = Field(default_factory=dict)
     """Spark options, such as `spark.executor.memory`; they override Headrace's."""
     quick_start: bool = False

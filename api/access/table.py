@@ -13,7 +13,7 @@ from typing import Final
 from api.access.rights import Action
 
 SIGNED: Final = None
-"""For endpoints whose requests another instance signs. The endpoint verifies the signature
+"""Marks endpoints for requests that another instance signs. The endpoint verifies the signature
 (`api.fleet.questions`)."""
 
 SCHEME: Final = "Headrace"

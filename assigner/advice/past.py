@@ -86,7 +86,7 @@ def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> P
     Hours that are missing for any group are ignored. `held`: current tasks of all groups. `since_ms`: earlier
     hours are ignored.
 
-    None if no hour is known for every group, or if there is no group.
+    Returns None if no hour is known for every group, or if there is no group.
     """
     if not needs:
         return None

@@ -1,9 +1,9 @@
 """Lower bounds on any result: fewest tasks, smallest maximum, fewest moved bytes.
 
-Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction procedures
-for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of S.
-Fekete and J. Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming
-91 (2001); and the bound of `Limits`. All bounds use exact integers.
+Task bounds: the continuous bound L1; L2 of Martello and Toth, "Lower bounds and reduction procedures for the
+bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of Fekete and
+Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming 91 (2001); and
+the bound of `Limits`. All bounds use exact integers.
 """
 
 from __future__ import annotations

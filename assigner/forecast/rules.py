@@ -102,7 +102,7 @@ class SeasonalRules:
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the distances up to `ahead`, divided into runs with the same ends of weekdays."""
+    """Return the distances up to `ahead`, divided into runs for which the same past hours are known."""
     limits = [*range(0, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
@@ -121,7 +121,7 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _each_moved(series: Values, hours: Distances) -> Values:
-    """Return the series moved by each of some numbers of hours, each one less than the previous, as a view:
+    """Return a view of the series moved by each of `hours`, which must decrease in steps of one:
     float64[len(hours), len(series)]."""
     unknown = np.full(int(np.abs(hours).max()), np.nan)
     first = len(unknown) - int(hours[0])
@@ -130,8 +130,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. An outage is recognized a week later, when the value of such an
-    hour would first be used as that of an earlier week."""
+    """Return the hours that were an outage. An outage is recognized a week later, just before a rule would
+    use the hour as a value of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
@@ -172,7 +172,7 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the sums of `values` and `others`, with `others` moved `hours` later."""
+    """Return the sums of `values` and `others` after moving `others` by `hours` towards later hours."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])
@@ -209,8 +209,8 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 
 
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
-    """Return the sums of the values around the same hour of the weekday in past weeks, and over the last day
-    whose values are known."""
+    """Return two sums for each hour: of the values around the same hour of the same weekday in past weeks,
+    and of the last day with known values."""
     hours, last = values.shape[-1], int(distances[-1])
     weekly = np.zeros_like(values)
     around, days = _sums(values, 2 * _AROUND + 1, DAY)

@@ -33,7 +33,7 @@ UNITS: Final = 1000
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
 _LARGEST_SEED: Final = 1_000_000_000
-"""The solver accepts 31 bits, and stages add to the seed."""
+"""Largest seed: the solver accepts seeds of 31 bits, and stages add small numbers to the seed."""
 
 
 class PlanMode(StrEnum):
@@ -56,9 +56,9 @@ class Policy:
     incremental plan may exceed the minimum of moved bytes in order to move fewer partitions. `move_budget`:
     share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of capacity that a
     moved byte/s must free for an incremental plan to become a full one automatically; None: only on request.
-    `exact_cells`: partitions with load * tasks, up to which the solver is tried on all partitions. `effort`:
-    factor for every step limit. `seed`: seed of random choices. `keep_reason`: reason why no task is removed,
-    if the planner and not the datastream set the minimum of tasks.
+    `exact_cells`: largest product of partitions with load and tasks for which the solver is tried on all
+    partitions. `effort`: factor for every step limit. `seed`: seed of random choices. `keep_reason`: reason
+    why no task is removed, if the planner and not the datastream set the minimum of tasks.
     """
 
     mode: PlanMode = PlanMode.FULL

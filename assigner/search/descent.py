@@ -94,7 +94,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Par
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """Yield the lightest tasks in three lots of increasing size."""
+    """Yield the lightest tasks in three batches of increasing size."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]

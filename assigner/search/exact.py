@@ -69,7 +69,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`: they do not.
+    """Check whether all partitions fit into `tasks` equal tasks. A result that is `proved` but has no
+    `task_of` means that they do not fit.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """
@@ -139,8 +140,8 @@ def fewest_moves(
     limits: Limits,
     most: MovedBytes,
 ) -> SolverAnswer:
-    """The placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`, and of
-    those the one with the fewest bytes, approximately.
+    """Return the placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`.
+    Among placements with equally few moves, prefer those that move approximately the fewest bytes.
 
     New partitions (home -1) cost nothing. `incumbent`: a placement within the rooms and the bytes. `bound` is
     not set.
@@ -176,12 +177,13 @@ def fewest_moved_of_heavy(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """Like `fewest_moved`, exact for the first `heavy` partitions; the small others count as divisible.
+    """Return the placement that moves the fewest bytes: exact for the first `heavy` partitions, while the
+    other, small partitions count as divisible load.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions count as divisible load. Any
-    amount of a task's own small partitions may stay, or only amounts within the ranges (first to last, in
-    units) of `staying`. If these ranges contain the sums of all subsets, the bound holds for every placement.
-    `task_of`: heavy partitions are placed, small ones stay in their tasks, which may then exceed their room.
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Any amount of a task's own small partitions may
+    stay, or only amounts within the ranges (first to last, in units) of `staying`. If these ranges contain
+    the sums of all subsets, the bound holds for every placement. `task_of`: heavy partitions are placed,
+    small ones stay in their tasks, which may then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)

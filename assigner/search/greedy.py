@@ -80,7 +80,7 @@ def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
 def best_fit(sizes: Ints, room: int, tasks: int, limits: Limits = UNLIMITED) -> TaskOf:
     """Best fit decreasing in one dimension: assign each partition to the fullest task in which it fits.
 
-    `sizes`: int64[n], heaviest first. -1 if it fits into none of the `tasks`.
+    `sizes`: int64[n], heaviest first. A partition that fits into none of the `tasks` gets -1.
     """
     chosen = [-1] * len(sizes)
     free = [(room, task) for task in range(tasks)]

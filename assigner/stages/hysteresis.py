@@ -34,7 +34,8 @@ removed only after the earlier observation has expired."""
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan, and `why`."""
+    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan. `why`: reason for
+    `wanted`."""
 
     needed: int
     wanted: int

@@ -38,9 +38,9 @@ class StickyPlacement:
     tasks.
 
     `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
-    with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: all are;
-    `fits`: no participating task is above usable capacity. `least`: int64[T], lower bound of the bytes
-    (units) that each task gives away while it stays.
+    with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: whether
+    all tasks are at or below the target. `fits`: whether no participating task is above usable capacity.
+    `least`: int64[T], lower bound of the bytes (units) that each task gives away while it stays.
     """
 
     task_of: TaskOf

@@ -119,7 +119,7 @@ class SampleGrowth:
 
 
 def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
-    """Return the growth of each sample, and the memory after them. Pure."""
+    """Return the growth of each sample, and the memory for the next batch. Pure."""
     known = len(memory.key)
     partition = pa.concat_arrays([memory.key, samples.key]).dictionary_encode()
     code = partition.indices.to_numpy().astype(np.int64)

@@ -50,7 +50,7 @@ _SILENCE_SECONDS: Final = 20.0
 only a batch in progress can take longer."""
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
-"""Maximum time from Spark's end by a signal until this process handles that signal."""
+"""Maximum time between the end of Spark by a signal and the handling of that signal by this process."""
 _NO_CLUSTER: Final = ""
 """Key for all clusters in `_waits`."""
 _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
@@ -159,7 +159,7 @@ class PmpService:
 
     @property
     def _more_in_log(self) -> str:
-        """Reference to Spark's log for operators; empty without a log file."""
+        """Sentence that names Spark's log file for operators; empty without a log file."""
         log = self._known_settings.job.written_log
         return f"Spark's own log is {log}." if log else ""
 

@@ -24,7 +24,7 @@ from pmp.settings import JobSettings
 _log = structlog.get_logger(__name__)
 
 GONE: Final = (Py4JError, OSError, EOFError)
-"""Exceptions that calls of a terminated Spark raise."""
+"""Exceptions that calls raise after Spark has ended."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_FILE: Final = """\
 rootLogger.level = warn
@@ -159,7 +159,8 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _log_configuration(path: str) -> Path:
-    """Write the Log4j configuration that directs Spark's log to `path`, beside it. Raises ConfigError."""
+    """Write the Log4j configuration that sends Spark's log to `path`, and return its file in the same folder.
+    Raises ConfigError."""
     log = Path(path).absolute()
     configuration = log.with_name(f"{log.name}.properties")
     try:

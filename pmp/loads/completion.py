@@ -29,9 +29,9 @@ def completed(
     """Return a load for each partition: its own load, its seasonal load, the mean of its topic, or the
     default.
 
-    `topic_means`: past means of topics without any known partition. A mean is `held` if all loads in it are
-    held. It is `partial` if it covers less than `LEAST_COVERED` of the topic's partitions, or includes some
-    held or partial load.
+    `topic_means`: past means of topics without any known partition. A mean is marked as `held` if all of its
+    loads are last known loads (`held`). It is `partial` if it covers less than `LEAST_COVERED` of the topic's
+    partitions, or includes some held or partial load.
     """
     sizes = Counter(partition.topic for partition in {*partitions, *known})
     past = {

@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of these topics, as read at `at_ms`."""
+    """Rollups of the topics `topics`, as read at `at_ms`."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]

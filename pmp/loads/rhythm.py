@@ -43,9 +43,9 @@ class SampleTimes:
     """Sample times of a cluster, over a range that starts at `since_ms`.
 
     `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: time
-    of the round that must contain every partition: the latest round, or the one before while the latest may
-    be incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: number of
-    samples of a partition that missed no round.
+    of the round that must contain every partition: the latest round, or the previous round while the latest
+    may be incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: number
+    of samples of a partition that missed no round.
     """
 
     since_ms: int
@@ -69,7 +69,8 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether growths over missed rounds replace too many single steps."""
+        """Return whether the partition missed so many rounds that too much of the range has only growths over
+        several rounds."""
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms
             or self.samples - rates.samples > MOST_UNKNOWN * self.samples
@@ -79,9 +80,9 @@ class SampleTimes:
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
     """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
 
-    Samples should cover the range from the first growth of any partition to the latest round, or to the one
-    before if the latest may be incomplete. A rollup contains only the start of its latest hour, so the
-    partition with the most samples determines how much of that hour is covered.
+    Samples should cover the range from the first growth of any partition to the latest round, or to the
+    previous round if the latest may be incomplete. A rollup contains only the start of its latest hour, so
+    the partition with the most samples determines how much of that hour is covered.
     """
     newest, oldest, begin, samples, known = (
         np.array([getattr(rate, name) for rate in rates], dtype=np.int64)
