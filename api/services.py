@@ -186,9 +186,10 @@ class Services:
     """Returns the hourly loads of the requested partitions; key None: sum of all topics. Raises
     HistoryUnavailable, Unreachable, AnalyticsError."""
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
-    """Returns the latency of records. Raises the same errors."""
+    """Returns the latency of records. Raises HistoryUnavailable, Unreachable, AnalyticsError."""
     usage: Callable[[TimeRange], UsageReport] = no_usage
-    """Returns the usage of whole days. Raises the same errors, and TopicMissing."""
+    """Returns the usage of whole days. Raises HistoryUnavailable, Unreachable, AnalyticsError,
+    TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple

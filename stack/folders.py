@@ -27,7 +27,8 @@ def cache_folder() -> Path:
 
 
 def stack_home() -> Path:
-    """Return `.headrace/stack` of HEADRACE_HOME, of the checkout around the working folder, or of that."""
+    """Return `.headrace/stack` in HEADRACE_HOME, else in the checkout that contains the working folder, else
+    in the working folder."""
     if os.environ.get(HOME_VARIABLE):
         return Path(os.environ[HOME_VARIABLE]).absolute() / ".headrace" / "stack"
     here = Path.cwd()

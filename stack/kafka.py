@@ -238,7 +238,7 @@ class KafkaCluster:
         return all(node.is_alive() for node in self.nodes)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all nodes concurrently; if one fails, kills all and raises its error."""
+        """Start all nodes concurrently. If a node fails, kill all nodes and raise its error."""
         with ExitStack() as undo:
             undo.callback(self.kill)
             for_each(self.nodes, KafkaNode.launch)

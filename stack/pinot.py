@@ -28,7 +28,7 @@ class PinotPorts:
     controller: int
     broker: int
     server: int
-    """Port for brokers. No setting of Pinot restricts it to an address: `pinot.groovy` does."""
+    """Port for brokers. Pinot has no setting to bind this port to loopback; `pinot.groovy` binds it."""
     admin: int
     zookeeper: int
 

@@ -16,7 +16,8 @@ _CORRELATION: Final = 7
 
 
 def zookeeper(port: int) -> str:
-    """Check with `ruok` that it runs, and with `srvr` that it has a role, that is, serves sessions."""
+    """Check with `ruok` that ZooKeeper runs, and with `srvr` that it has a role and therefore serves
+    sessions."""
     try:
         if _four_letters(port, b"ruok") != "imok":
             return "ZooKeeper does not respond to ruok with imok"
@@ -27,7 +28,7 @@ def zookeeper(port: int) -> str:
 
 
 def zookeeper_role(port: int) -> str:
-    """Return `standalone`, `leader`, `follower`, or "" if it does not serve."""
+    """Return `standalone`, `leader` or `follower`; "" if ZooKeeper does not serve sessions."""
     try:
         answer = _four_letters(port, b"srvr")
     except OSError:

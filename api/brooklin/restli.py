@@ -406,7 +406,7 @@ def _changed_metadata(
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
     """Return the selection that the pattern describes. If the pattern is unchanged, return the current
-    selection, because the pattern combines its two expressions in one."""
+    selection, because the pattern combines the expressions of included and excluded topics in one."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

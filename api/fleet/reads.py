@@ -86,8 +86,9 @@ class StateMemory:
     def read_part(
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
-        """Like `read`, for a value that is also a part of the cached value of a kind. `part` finds it there,
-        and raises LookupError if it is missing; the coordination store may nevertheless have it."""
+        """Return a value that is a part of the value of a kind, as `read` does. `part` finds it in the cached
+        value of that kind, and raises LookupError if the cached value does not contain it, for example
+        because the part is newer."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -99,7 +100,8 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache a part of a kind that was read separately or just written, without reading the whole kind."""
+        """Cache a value that was read separately or just written, and that is a part of the value of a
+        kind."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})

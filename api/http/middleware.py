@@ -76,8 +76,8 @@ SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no
 
 
 class SafeHeaders:
-    """Outermost ASGI middleware that adds those of `SAFE_HEADERS` to each response that the response does not
-    set."""
+    """Outermost ASGI middleware that adds each header of `SAFE_HEADERS` that a response does not set
+    itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -100,8 +100,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return it in the form that they receive. Time-outs are
-        converted, so that the status is always 503."""
+        """Keep the error for later requests, and return a copy. A timeout is converted to Unreachable, so
+        that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)

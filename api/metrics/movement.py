@@ -198,8 +198,8 @@ class AuditCollector(Collector):
 
 
 class GroupCollector(Collector):
-    """Series of the consumer groups that follow. `current`: statuses of this instance, none if it does not
-    lead."""
+    """Series of the consumer groups that follow. `current`: statuses known to this instance; empty if this
+    instance does not lead."""
 
     def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
         self._current = current

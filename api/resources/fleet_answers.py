@@ -1,4 +1,5 @@
-"""Queries between instances. They are not for clients, and not in the OpenAPI document."""
+"""Endpoints for queries between instances. These endpoints are not for clients and not in the OpenAPI
+document."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class HoldAnswer(BaseModel):
     share: float
     """Fraction of the time for which the quota throttled the lane."""
     broker: int | None
-    """Id of the throttling broker; null if it is not a quota of a broker."""
+    """Id of the throttling broker; null if the quota was not set on a broker."""
 
 
 class UnansweredAnswer(BaseModel):
@@ -146,7 +146,7 @@ class PartitionState(AnswerModel, SharedFields):
     lag_records: int | None
     """Number of records at the source that are not at the destination."""
     lag_ms: int | None
-    """Age of the oldest of these records."""
+    """Age of the oldest record at the source that is not at the destination."""
     position: int | None = None
     """Next source offset to copy: every offset below it is at the destination."""
     source_end: int | None = None
@@ -160,9 +160,9 @@ class PartitionState(AnswerModel, SharedFields):
     movement: MovementAnswer | None = None
     """Movement of the partition's position; null if unknown."""
     source_window: WindowAnswer | None = None
-    """Broker of the source whose window limits the rate; null if it does not, or if unknown."""
+    """Source broker whose socket buffers limit the rate; null if no such limit is known."""
     destination_window: WindowAnswer | None = None
-    """Broker of the destination whose window limits the rate; null if it does not, or if unknown."""
+    """Destination broker whose socket buffers limit the rate; null if no such limit is known."""
 
 
 class LaneAnswer(PartitionState):
@@ -316,8 +316,8 @@ _MOST_LANES: Final = 1_000_000
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
-    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only of
-    this group."""
+    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: group to
+    which the lanes are restricted."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, progress) for key, progress in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]

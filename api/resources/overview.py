@@ -57,17 +57,17 @@ class LatencyAnswer(AnswerModel):
     """Average latency of a batch in the last seconds, by stage, in ms."""
 
     source: float
-    """Time at the source until fetched."""
+    """Time that the batch waits at the source until it is fetched."""
     fetch: float
     """Time in transfer from the source."""
     queue: float
     """Time in the worker's queue."""
     produce: float
-    """Time from sending until acknowledged by the destination."""
+    """Time from sending the batch until the destination acknowledges it."""
 
 
 class DatastreamGlance(AnswerModel):
-    """Overview of one datastream. Numbers of tasks are for its group."""
+    """Overview of one datastream. Numbers of tasks are those of the datastream's group."""
 
     name: str
     group: str

@@ -18,8 +18,8 @@ _SPARK: Final = "spark"
 
 
 class DemoPreparation:
-    """Compiles the data plane, for which worker processes wait, and downloads the jars of the Spark job,
-    which otherwise downloads them itself. Both subprocesses end with their parent."""
+    """Compiles the data plane, because worker processes wait for the compilation, and downloads the jars that
+    the Spark job would otherwise download itself. Both subprocesses end with their parent."""
 
     def __init__(self, home: Path, report: Callable[[str], None], checkout: Path = HOME) -> None:
         self._log_file = home / "compile.log"

@@ -57,7 +57,7 @@ class ManagedProcess:
         return self._pid
 
     def start(self, *, releasable: bool = False) -> ManagedProcess:
-        """Start the command. Raises ServerDied if it cannot be executed or is already running.
+        """Start the command. Raises ServerDied if the command cannot be executed or is already running.
 
         `releasable` allows `release()` later.
         """
@@ -90,7 +90,7 @@ class ManagedProcess:
             return stream.readline().decode(errors="replace").strip()
 
     def is_alive(self) -> bool:
-        """Return whether the command, or any process that it left behind, still runs."""
+        """Return whether the command, or any process that the command left behind, still runs."""
         return self._reaper is not None and self._reaper.poll() is None
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
@@ -105,13 +105,13 @@ class ManagedProcess:
         return 128 - code if code > 128 else code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command's process group; no effect if it has ended."""
+        """Send a signal to the command's process group; no effect if the command has ended."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self.is_alive():
                 os.killpg(self.pid, number)
 
     def stop(self, grace_seconds: float | None = None) -> int | None:
-        """Send SIGTERM, SIGKILL after the grace period, and wait. Idempotent.
+        """Send SIGTERM, then SIGKILL after the grace period, and wait. Idempotent.
 
         Return the exit status, None if never started.
         """

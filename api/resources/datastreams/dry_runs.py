@@ -1,7 +1,7 @@
 """Dry runs.
 
-The leader computes them, because only the leader has current loads; any instance accepts the request. Each
-kind of dry run defines how the leader computes it, and how instances exchange it.
+The leader computes dry runs, because only the leader has current loads; any instance accepts the request.
+Each kind of dry run defines how the leader computes it, and how instances exchange it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
 
 @router.get("/{name}", responses=problems(404, 409))
 def get_lost(call: LostCallDep, response: Response) -> DatastreamAnswer:
-    """Return one lost datastream. Send its ETag as If-Match to restore or forget this version."""
+    """Return one lost datastream. Send the ETag of the response as If-Match to restore or forget exactly this
+    version."""
     found = call.lost.get(call.name)
     response.headers["ETag"] = etag_of(found)
     return DatastreamAnswer.from_datastream(found.datastream)

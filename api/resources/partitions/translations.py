@@ -113,7 +113,7 @@ class UntranslatedPosition(_TranslationModel):
 
 class GroupTranslation(AnswerModel):
     """All committed positions of a consumer group on one cluster, translated to the other. The request
-    commits nothing; `headrace translate` does."""
+    commits nothing; `headrace translate` commits the translated positions."""
 
     name: str
     group: str
