@@ -167,7 +167,7 @@ class Services:
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
-    """Returns partition counts by topic of a cluster; None if it does not respond in time."""
+    """Returns the partition counts by topic of a cluster; None if the cluster does not respond in time."""
     retirements: TopicRetirements
     """Finds unused topics and retires them."""
     is_store_answering: Callable[[], bool]
@@ -221,8 +221,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions under which this process can serve requests. The sentences of conditions
-        contain no file names, because they may be public."""
+        """Return the conditions under which this process can serve requests. The texts of these conditions
+        contain no file names, because the texts may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

@@ -53,8 +53,8 @@
     └── AnalyticsError              error or incomplete result of Pinot or Spark retriable
         └── AnswerTooLarge          response of Pinot exceeds the limit
 
-`retriable`: the same call may succeed later. `fatal`: the component that raised it must stop.
-`advice`: one sentence on how to fix it; shown by the CLI and in REST responses.
+`retriable`: the same call may succeed later. `fatal`: the component that raised it must stop. `advice`: one
+sentence on how to fix the problem; shown by the CLI and in REST responses.
 """
 
 from __future__ import annotations
@@ -234,7 +234,8 @@ class StaleVersion(VersionConflict):
 
 
 class SessionLost(CoordinationError):
-    """The session with the coordination store ended; everything owned through it is released."""
+    """The session with the coordination store ended; the store has released everything that the session
+    owned."""
 
     fatal = True
 

@@ -1,4 +1,5 @@
-"""Ports between decisions and the outside world, as Protocols. Adapters satisfy them structurally.
+"""Ports between decisions and the outside world, as Protocols. Adapters implement the Protocols without
+inheriting from them.
 
 A fake and the real adapter of a port pass the same suite in tests/contract.
 """
@@ -113,13 +114,14 @@ class MetricSink(Protocol):
         ...
 
     def drops(self) -> Drops:
-        """Return the undelivered measurements known so far; never blocks. Call it about every second."""
+        """Return the undelivered measurements known so far; never blocks. The caller must call this method
+        about once per second."""
         ...
 
 
 class TopicAdmin(Protocol):
     """Topics of one cluster. `illegal_topics`: number of topics in the last list whose names Kafka does not
-    allow; they are ignored."""
+    allow; such topics are ignored."""
 
     illegal_topics: int
 

@@ -113,7 +113,7 @@ class CauseReports(Generic[Key]):
         self._of: dict[Key, str] = {}
 
     def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
-        """Record that a cause affects a subject. A former cause no longer affects it."""
+        """Record that a cause affects a subject. Any former cause no longer affects the subject."""
         if self._of.get(subject) == cause:
             return
         self.freed(subject, now)

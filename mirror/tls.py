@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A TLS context for new connections. `make` rebuilds it when one of `files` changes.
+    """A TLS context for new connections. `make` rebuilds the context when one of `files` changes.
 
     If the files are inconsistent, for example while they are replaced one by one, the former context stays in
     use. Thread-safe.

@@ -46,7 +46,7 @@ class PinotSettings(Settings):
     """Retention in days by table name, for tables whose retention differs from the default."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
     """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer, `{snapshot = "ENABLE",
-    metadataTTL = 7200000}` limits the keys in memory to those of the last two hours; on 1.1 to 1.3 write
+    metadataTTL = 7200000}` limits the keys in memory to the keys of the last two hours; on 1.1 to 1.3 write
     `enableSnapshot = true` instead of `snapshot`."""
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Number of rows after which a consuming segment is committed."""

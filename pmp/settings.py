@@ -25,8 +25,7 @@ class SampledCluster(Settings):
     """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
     """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; while Cruise Control
-    moves replicas, it writes samples only to this topic. If the topic is missing, it is read once it
-    exists."""
+    moves replicas, it writes samples only to this topic. A missing topic is read as soon as it exists."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -56,7 +55,7 @@ class JobSettings(Settings):
     master: str = "local[4]"
     """Spark master; empty to use the master given to spark-submit."""
     spark_options: dict[str, str] = Field(default_factory=dict)
-    """Spark options, such as `spark.executor.memory`; they override Headrace's."""
+    """Spark options, such as `spark.executor.memory`; they override Headrace's own options."""
     quick_start: bool = False
     """Limit JIT compilation in the driver's JVM, for short runs. Startup takes a quarter less time, but the
     job then runs slower."""
@@ -72,8 +71,8 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Number of Python tasks per batch and cluster, at most `buckets`. This number cannot be changed after
-    the first run with a checkpoint folder."""
+    """Number of Python tasks per batch and cluster, at most `buckets`. The number of tasks cannot be changed
+    after the first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
     """Number of parts of a cluster's partition state; with more parts, more tasks can share it. The number
     cannot be changed after the first run with a checkpoint folder: any other number is rejected."""

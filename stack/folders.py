@@ -60,7 +60,7 @@ def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Create the folder and lock it; other processes that lock the same one wait."""
+    """Create the folder and lock it; other processes that lock the same folder wait."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

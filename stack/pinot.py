@@ -1,6 +1,6 @@
 """Pinot 0.11 in one JVM: its own ZooKeeper, controller, broker and server, started by `pinot.groovy`.
 
-It is stopped by SIGKILL: a clean stop takes half a minute, and SIGKILL loses no data.
+Pinot is stopped by SIGKILL, because a clean stop takes half a minute, and SIGKILL loses no data.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _brokers_in(response: bytes) -> tuple[int, int]:
     """Return the number of brokers and the controller's id (or -1) from a Metadata response of version 1.
 
-    It contains an array of (id int32, host string, port int32, rack nullable string), then the controller's
-    id.
+    The response contains an array of (id int32, host string, port int32, rack nullable string), then the
+    controller's id.
     """
     (count,) = struct.unpack_from(">i", response)
     position = 4

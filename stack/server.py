@@ -43,7 +43,7 @@ class Jvm:
 
     heap_mib: int
     java: JavaRuntime | None = None
-    """If it is None, Java is searched for at the first start of the server."""
+    """If the Java is None, it is searched for at the first start of the server."""
     quick_start: bool = False
     """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Server(ABC):
         self.wait_until_ready(cancelled=cancelled)
 
     def launch(self, *, releasable: bool = False) -> None:
-        """Start the process and return immediately; no effect if it runs.
+        """Start the process and return immediately; no effect if the server runs.
 
         Raises PortTaken, JavaMissing, JarsUnavailable and its subclasses, DiskFull, ServerDied.
         """

@@ -1,7 +1,7 @@
 """The whole stack: up, down, status, addresses.
 
-`up` starts all servers that do not run, concurrently, each as soon as its jars are available. It ends with
-all servers ready, or with all servers stopped that it had started.
+`up` starts all servers that do not run, concurrently, each as soon as its jars are available. Afterwards, all
+servers are ready; if a server failed, `up` has stopped all servers that it had started.
 """
 
 from __future__ import annotations

@@ -160,8 +160,8 @@ class LimitSettings(Settings):
     answer_seconds: float = Field(default=60.0, gt=0)
     """Timeout for a client to read the next part of a response."""
     unread_bytes: int = Field(default=67_108_864, ge=1)
-    """Maximum total size of a listener's responses that clients have not read yet, in bytes. If it is
-    exceeded, the responses that have waited longest are aborted."""
+    """Maximum total size of a listener's responses that clients have not read yet, in bytes. Above this
+    limit, the responses that have waited longest are aborted."""
     connections: int = Field(default=1_000, ge=1)
     """Maximum number of connections per listener."""
     connections_of_one_address: int = Field(default=500, ge=1)

@@ -1,7 +1,7 @@
 """Table of all endpoints and the action that each requires. Endpoints that are not in the table reject every
 request.
 
-The owner of a datastream is checked when it is read for a change (`mirror.control.caller`).
+The owner of a datastream is checked when the datastream is read for a change (`mirror.control.caller`).
 `tests/unit/api/test_access_table.py` compares this table with the endpoints of the application.
 """
 

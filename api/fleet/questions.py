@@ -35,8 +35,8 @@ from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""Minimum time between two reads of the secret. It is read again after a mismatch, because it may have been
-replaced."""
+"""Minimum time between two reads of the secret. The secret is read again after a mismatch, because it may
+have been replaced."""
 
 
 class FleetCredentials:

@@ -130,8 +130,9 @@ class CutOffCalls:
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. It
-runs in a thread, one body at a time, so that other requests are not delayed."""
+"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. The
+check of a larger body therefore runs in a thread, one body at a time, so that other requests are not
+delayed."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 

@@ -92,8 +92,8 @@ def headers_of(error: errors.HeadraceError) -> dict[str, str]:
 
 
 def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
-    """Return a problem document (RFC 9457). `advice`: how to fix it; `errors`: errors of single fields, if
-    known."""
+    """Return a problem document (RFC 9457). `advice`: how to fix the problem; `errors`: errors of single
+    fields, if known."""
     status = status_of(error)
     fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {

@@ -159,9 +159,9 @@ class SlowCalls:
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if too many of them are this caller's. A call that needs a cluster
-        that another call uses is repeated when the other call ends. While it waits, it occupies no slot and
-        no thread."""
+        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. A call that
+        needs a cluster that another call uses is repeated when the other call ends. A waiting call occupies
+        no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:

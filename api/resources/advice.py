@@ -47,13 +47,14 @@ class PastNeedAnswer(PastNeed, RecordAnswer):
 class AdviceAnswer(BaseModel):
     """Sizing advice of the leader.
 
-    `required_tasks`, `required_instances`: need now and in the near future. They rise immediately and fall
-    with a delay. They are null if the need of a datastream, which `why` names, is unknown. `tasks_at_least`,
-    `instances_at_least`: lower bounds of the need, which count only datastreams whose need is known. `rises`:
-    first hour that needs more. `peak`: hour with the greatest need; `peak_instances`: instances that it
-    needs. `lower_since_ms`: time since which fewer tasks have been sufficient; `lower_tasks`: their number.
-    `past_day`, `past_week`: the last 24 and 168 full hours, null if all hours are unknown.
-    `tasks_per_instance`: configured value. `computed_ms`: null if the leader has not computed it yet.
+    `required_tasks`, `required_instances`: need now and in the near future. Both numbers rise immediately and
+    fall with a delay. Both are null if the need of a datastream, which `why` names, is unknown.
+    `tasks_at_least`, `instances_at_least`: lower bounds of the need, which count only datastreams whose need
+    is known. `rises`: first hour that needs more. `peak`: hour with the greatest need; `peak_instances`:
+    number of instances for that hour. `lower_since_ms`: time since which fewer tasks have been sufficient;
+    `lower_tasks`: that lower number of tasks. `past_day`, `past_week`: the last 24 and 168 full hours, null
+    if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: time of the computation;
+    null if the leader has not computed advice yet.
     """
 
     computed_ms: int | None

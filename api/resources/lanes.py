@@ -63,7 +63,8 @@ class MovementAnswer(BaseModel):
     loses_data: bool
     """True if the source is expected to delete records before they are copied."""
     hidden_ms: int | None = None
-    """If only records hidden by an open transaction wait at the source, the age of the first of them."""
+    """Age of the first waiting record, if only records hidden by an open transaction wait at the source;
+    otherwise null."""
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
@@ -117,7 +118,8 @@ class UnansweredAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     fetch_seconds: float | None
-    """For the fetch request to the source, without the time for which it may wait for records."""
+    """For the fetch request to the source, not counting the time for which the broker may wait for
+    records."""
     produce_seconds: float | None
     """For the produce request with the lane's oldest batch, or for the requests before its first batch."""
 
@@ -182,7 +184,7 @@ class LaneAnswer(PartitionState):
     """Phase of the lane: waiting, starting, copying, paused or stopping. For a partition that is not copied:
     paused, unplaced or left out."""
     reason: str
-    """Reason why the lane is not copying; while it copies, the quota that throttles it."""
+    """Reason why the lane is not copying; for a lane that copies, the quota that throttles the lane."""
     requested_by: str | None = None
     """User who paused the partition, if the request named one."""
     since_ms: int | None = None
@@ -191,9 +193,9 @@ class LaneAnswer(PartitionState):
     """Time since the user's pause."""
     retained_records: int | None = None
     """For a partition that is not copied: number of records at the source that are already copied. Retention
-    deletes these before it reaches the first uncopied record."""
+    deletes these records before uncopied records."""
     lost_records: int | None = None
-    """For a partition that is not copied: number of records that retention has deleted before they were
+    """For a partition that is not copied: number of records that retention deleted before they were
     copied."""
     per_second: dict[str, float] | None = None
     """Rates per second, by column names of the table mirrorMetrics."""
@@ -311,7 +313,7 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group. Instances of older versions ignore it."""
+"""Parameter that limits a query for lanes to one group. Instances of older versions ignore this parameter."""
 _MOST_LANES: Final = 1_000_000
 
 

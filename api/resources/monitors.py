@@ -25,7 +25,7 @@ class MonitorActAnswer(BaseModel):
 
 class ActingAnswer(BaseModel):
     """Permission of monitors to act, which operators set. `changed_ms`: time of the last change (epoch ms);
-    null if it was never changed."""
+    null if the permission was never changed."""
 
     is_on: bool
     reason: str

@@ -1,6 +1,6 @@
 """/v1/movement: partitions that are not OK, by datastream; /v1/audits: continuous audits.
 
-Each instance sums its partitions by topic to keep responses small; the queried instance combines them.
+Each instance sums its partitions by topic to keep responses small; the queried instance combines these sums.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class LossAnswer(AnswerModel):
     seconds: float
     """Time until the first loss, in seconds."""
     eta_seconds: float | None
-    """Time until that partition has caught up, in seconds; null: it does not catch up."""
+    """Time until the partition in `worst` has caught up, in seconds; null: the partition does not catch
+    up."""
     share: float | None
     """Share of the records still retained at the source that are not copied, for the partition with the
     largest share; null: unknown."""
@@ -239,8 +240,8 @@ class FleetMovements:
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """Summarize, by datastream, the partitions that are not OK: the number by state, the worst partitions,
-    and those about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
+    """Summarize, by datastream, the partitions that are not OK: their number by state, the worst partitions,
+    and the partitions about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))

@@ -43,7 +43,7 @@ class TopicLossAnswer(AnswerModel):
     seconds: float
     """Age of the oldest of these records."""
     unknown: int
-    """Number of partitions whose lag is unknown; the sums do not include them."""
+    """Number of partitions whose lag is unknown; the sums do not include these partitions."""
 
 
 class PlannedStepAnswer(AnswerModel):

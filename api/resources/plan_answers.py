@@ -260,7 +260,7 @@ class ApplyBody(StrictModel):
     requested_by: str = "REST"
     """Requester, recorded in the events."""
     force: bool = False
-    """Apply a plan without measured loads even if the plan that it replaces is based on them."""
+    """Apply a plan without measured loads even if the current plan is based on measured loads."""
 
 
 class ProposalAnswer(StrictModel, PlanChanges):

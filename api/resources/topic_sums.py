@@ -1,5 +1,5 @@
-"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send them to each other for
-the overview."""
+"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send these sums to each
+other for the overview."""
 
 from __future__ import annotations
 

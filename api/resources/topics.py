@@ -63,7 +63,8 @@ class TopicEvidenceAnswer(AnswerModel):
     last_read_ms: int | None
     """Time (epoch ms) of the last check that found a reader of the topic; null if no check found one."""
     readers: list[TopicReaderAnswer]
-    """Consumer groups, without those of the mirror. Consumers that commit no offsets cannot be detected."""
+    """Consumer groups, without the groups of the mirror. Consumers that commit no offsets cannot be
+    detected."""
     selected_by: list[TopicSelectorAnswer]
     unknown_groups: list[str]
     """Groups of the cluster whose topics are unknown. Any of these groups may read this topic."""
@@ -97,7 +98,7 @@ class TopicsAnswer(AnswerModel):
     days: int
     topics: list[TopicEvidenceAnswer]
     kept: int
-    """Number of topics with a reason to keep them."""
+    """Number of topics that have a reason to be kept."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ async def topics(
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
     """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,
-    because it shows all consumer groups."""
+    because the response shows all consumer groups."""
     ref = _cluster(cluster)
     found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
     shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]

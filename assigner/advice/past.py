@@ -45,9 +45,9 @@ def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
 def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
     """Return a lower bound on the tasks that an hour required, at least 1.
 
-    It is the largest of three numbers: the sum of the loads divided by the usable capacity, the number of
-    partitions above half of the usable capacity, and the number of partitions divided by the limit per task.
-    A partition above the usable capacity adds a task.
+    The bound is the largest of three numbers: the sum of the loads divided by the usable capacity, the number
+    of partitions above half of the usable capacity, and the number of partitions divided by the limit per
+    task. A partition above the usable capacity adds a task.
     """
     capacity, default = terms.capacity, terms.default
     unknown = max(terms.planned - sums.partitions, 0)

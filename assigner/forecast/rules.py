@@ -137,8 +137,9 @@ def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return the ratio between the latest hours and those of earlier weeks, and that of a whole week; 1 if
-    unknown. `before`: float64[weeks, hours], the same hour in these weeks, without outages."""
+    """Return two ratios for each hour: the latest hours to the same hours of earlier weeks, and the latest
+    week to earlier weeks; 1 if unknown. `before`: float64[weeks, hours], the same hour in these weeks,
+    without outages."""
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
     newest, day, week = (
@@ -195,7 +196,8 @@ def _median(rows: Sequence[Values]) -> Values:
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:
-    """Return the mean error of a rule: float32[distances, hours]; the largest number if it was never tried.
+    """Return the mean error of a rule: float32[distances, hours]; the largest number for a rule that was
+    never tried.
 
     `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
     """

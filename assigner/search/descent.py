@@ -1,8 +1,9 @@
 """Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
 
-A step takes the fullest task and searches, among the lightest ones, for the move of one partition or the swap
-of two that gives the lowest maximum of the pair; if there is none, for the best exchange of two subsets.
-Every step lowers the larger of the two loads, so the maximum never rises.
+A step takes the fullest task and tries moves of one partition, and swaps of two partitions, with the lightest
+tasks. It chooses the exchange with the lowest maximum of the pair. If no exchange lowers that maximum, the
+step searches for the best exchange of two subsets. Every step lowers the larger of the two loads, so the
+maximum never rises.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 
 
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
-    """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
+    """Return the exchange of `task` with a light task that lowers the larger load of the pair most, and the
+    number of partitions examined.
 
     None means that no exchange lowers the larger load of the two tasks.
     """

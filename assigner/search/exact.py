@@ -1,10 +1,11 @@
 """Uses of the solver; the only file that imports OR-Tools.
 
-CP-SAT for small cases: whether a number of tasks suffices, the lowest maximum, the fewest moved bytes. It
-runs with one worker, a fixed seed and a limit in deterministic time, so that equal input gives equal results.
-There is also a wall-clock limit: if it ends a search, another run may give another result, and the plan
-reports that (`counted_cuts`). The result is never worse than the caller's incumbent: the better of both is
-returned. GLOP for the master problem of column generation.
+CP-SAT decides, for small cases, whether a number of tasks suffices, and finds the lowest maximum and the
+fewest moved bytes. CP-SAT runs with one worker, a fixed seed and a limit in deterministic time, so that equal
+input gives equal results. There is also a wall-clock limit. If that limit ends a search, another run may give
+another result, and the plan reports the number of such searches (`counted_cuts`). The result is never worse
+than the caller's incumbent: the better of the two is returned. GLOP solves the master problem of column
+generation.
 """
 
 from __future__ import annotations
@@ -332,8 +333,8 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program to which columns are added step by step. It minimizes the cost of the used columns
-    subject to the limits of the rows (GLOP, warm start)."""
+    """Linear program to which columns are added step by step. The program minimizes the cost of the used
+    columns subject to the limits of the rows (GLOP, warm start)."""
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")

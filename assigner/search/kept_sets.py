@@ -25,8 +25,8 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 from assigner.search.exact import PackingColumn, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
-"""Maximum number of steps into which the room of a task is divided without loss. Beyond it, the room is
-divided into `_COARSE` steps."""
+"""Maximum number of steps into which the room of a task is divided without loss. If more steps are needed,
+the room is divided into `_COARSE` steps."""
 _COARSE: Final = 200
 _MOST_A_TASK: Final = 8
 """Average number of partitions per task above which partitions are small enough for simpler stages."""
@@ -41,9 +41,9 @@ _PENALTY: Final = 3
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
     """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
-    partition costs nothing; -1: it costs nothing anywhere. `tasks`: number of available tasks; `most`:
-    maximum number of them that may have partitions. `incumbent`: a valid placement, if any. `effort`: factor
-    for all limits."""
+    partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of available tasks;
+    `most`: maximum number of them that may have partitions. `incumbent`: a valid placement, if any. `effort`:
+    factor for all limits."""
 
     sizes: Ints
     homes: TaskOf

@@ -42,8 +42,7 @@ def ruin_and_recreate(
 
 
 def _group(state: Arrangement, worst: int, shares: Shares, random: np.random.Generator) -> list[int]:
-    """Return the worst task and one to five others, preferring those with most room for it; a bounded
-    pool."""
+    """Return a pool of the worst task and one to five other tasks; tasks with more room are preferred."""
     wanted = int(random.integers(2, 7))
     order = np.argsort(shares @ shares[worst], kind="stable")
     others = order[order != worst]

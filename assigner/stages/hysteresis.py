@@ -1,7 +1,7 @@
 """Reaction to load changes: when the number of tasks changes, and which overloads are relieved.
 
 Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
-adds none. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
+adds no tasks. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
 observation, so that observations of a day keep the tasks that the day needs. Tasks are added or removed in
 one step. While the load grows, tasks are added for the latest observation. While the load falls, tasks are
 not removed until it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as

@@ -42,7 +42,8 @@ class DemoPreparation:
             self._jars = self._start("the download", command, self._jars_log)
 
     def finish_compiling(self) -> None:
-        """Wait for a running compilation. If it fails, workers run interpreted."""
+        """Wait for a running compilation. If the compilation fails, workers run the interpreted data
+        plane."""
         if self._compiler is None:
             return
         while (status := self._compiler.wait(_SAY_SECONDS)) is None:

@@ -178,7 +178,7 @@ class Follower:
 
     def drain(self, deadline_seconds: float) -> None:
         """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
-        or no instance can run them."""
+        or until no other instance can run these tasks."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -275,7 +275,7 @@ class Follower:
 
     def _note_given_up(self, why: str) -> None:
         """Record the lanes that this instance has given up. Without the store, it is unknown whether another
-        instance copies them."""
+        instance copies these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)

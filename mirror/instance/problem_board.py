@@ -101,8 +101,8 @@ class ProblemBoard:
     def mention(self, text: str, *names: DatastreamName) -> None:
         """Add a remark that depends on the current traffic.
 
-        The remark is shown after other remarks, and only if the datastream is not excluded from planning. It
-        causes no event.
+        The remark is shown after other remarks, and only if the datastream is not excluded from planning.
+        Such a remark causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 

@@ -28,7 +28,7 @@ class WorkerSettings(Settings):
     metrics_interval_seconds: Seconds = 5.0
     """Interval at which measurements are published."""
     restart_delay_seconds: Seconds = 1.0
-    """Delay before a dead worker is restarted. It doubles with each crash, up to 30 s."""
+    """Delay before a dead worker is restarted. The delay doubles with each crash, up to 30 s."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
     """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its tasks
     restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
@@ -89,7 +89,7 @@ class LeaderSettings(Settings):
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
     """Time within which an instance that returns, for example after a restart, gets its former tasks again; 0
-    means that it never does."""
+    means that a returning instance gets no preference."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """If the load of an instance exceeds its share (by weight) by more than this factor, tasks move to other
     instances."""
@@ -185,7 +185,7 @@ class OwnerQuotaSettings(Settings):
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
     """Maximum sum of the quotas (`quota.bytes_per_second`) of all datastreams to which the limits apply. If
-    it is set, each of these datastreams must have a quota. 0 means no limit."""
+    this limit is set, each of these datastreams must have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
     beyond the limit are not copied, even if a topic grows later. 0 means no limit."""

@@ -282,7 +282,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups whose interval has passed are planned too, unless the result would equal that of their last
+        Groups whose interval has passed are planned too, unless the result would equal the result of the last
         planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))

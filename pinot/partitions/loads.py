@@ -40,7 +40,7 @@ class PartitionRates(NamedTuple):
     inside the range counts. `longest_ms`: longest time between two sizes of the log inside the range; 0 with
     rollups, which do not contain it. `shrunk`: number of samples that found the log smaller than before.
 
-    This is a tuple, because there may be hundreds of thousands of such objects.
+    The class is a tuple to save memory, because there may be hundreds of thousands of objects.
     """
 
     topic: str

@@ -42,8 +42,9 @@ class OffendingRow:
     """A partition whose load is a large share of the capacity of one task.
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
-    `since_ms`: time of the last sample at or below the usable capacity. It is the time of the first sample in
-    the range if all samples exceed the capacity, and None if the latest sample does not.
+    `since_ms`: time of the last sample at or below the usable capacity. If all samples in the range exceed
+    the capacity, `since_ms` is the time of the first one. If the latest sample does not exceed the capacity,
+    `since_ms` is None.
     """
 
     topic: str

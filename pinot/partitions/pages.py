@@ -1,7 +1,7 @@
 """Queries over all partitions of a cluster, in pages of topics.
 
-This limits the memory of Pinot and of this process to a few pages. No page reaches Pinot's limit of groups,
-which would truncate it.
+Pages limit the memory of Pinot and of this process. No page reaches Pinot's limit of groups, above which
+Pinot truncates a result.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from the same leader and nothing seems to have been deleted in between:
    faster than physically possible: a size is damaged, and the growth is unknown
 4. a second sample of the same time (both topics, replay): dropped
 
-The previous sample is the one before it in time among those available: the batch, and the latest sample of
+The previous sample is the preceding one in time among the samples of the batch and the latest sample of
 earlier batches. A late sample therefore has a growth only if its predecessor is late as well, and it never
 changes the state. An unknown growth is stored as 0 bytes over 0 ms, so that sums need no filter. If the
 growth is unknown, the rate is the last known rate of the partition or, if there is none, the sampled average.

@@ -48,9 +48,9 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or use the session that spark-submit started.
 
-    `jars`: paths of the Kafka and Avro connectors; empty if the cluster has them. Python workers run the same
-    interpreter as this process. Raises AnalyticsError if Java does not start, ConfigError if its log file is
-    not writable.
+    `jars`: paths of the Kafka and Avro connectors; empty if the Spark cluster has the connectors. Python
+    workers run the same interpreter as this process. Raises AnalyticsError if Java does not start,
+    ConfigError if its log file is not writable.
     """
     _silence_py4j()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

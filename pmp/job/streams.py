@@ -25,8 +25,8 @@ from pmp.settings import PmpSettings, SampledCluster
 
 _DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
-"""Request timeout of consumers. It is short, so that an unresponsive cluster does not occupy Spark's task
-slots for long."""
+"""Request timeout of consumers. The timeout is short, so that an unresponsive cluster does not occupy Spark's
+task slots for long."""
 _RECORDS_PER_TASK: Final = 250_000
 """Number of records that one task reads. Cruise Control writes many rounds to one partition, so a backlog in
 one partition is divided among several tasks."""

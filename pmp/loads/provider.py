@@ -171,7 +171,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and the reason why it is not fresh (empty if it is).
+        """Return the latest report, and the reason if the report is not fresh (empty otherwise).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -222,8 +222,8 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if it is
-        missing or too old."""
+        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if there is no
+        report, or if the last report is too old."""
         problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error
@@ -309,7 +309,7 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Return the loads, with averages replaced by the mirror's own measurements if it kept up.
+        """Return the loads, with averages replaced by the mirror's own measurements where the mirror kept up.
 
         A measurement that covers only part of the range is `partial`.
         """

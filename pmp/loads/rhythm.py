@@ -1,11 +1,11 @@
 """Sampling intervals of a cluster in a range, to find partitions without recent samples and with unknown
 growth. Pure.
 
-The partitions of a dead broker have no samples. Their last measured load is the best estimate, and is marked
-as held. If a broker returns after a gap in its samples, the growth of a log shows how much was written during
-the gap, but not when. This is sufficient for a mean over the range, but not for a percentile or a maximum.
-The growth of a step is unknown if the leader changed. If unknown steps are more than `MOST_UNKNOWN` of the
-range, the load is partial, because it can be wrong by that share.
+The partitions of a dead broker have no samples. For such a partition, the last measured load is the best
+estimate, and is marked as held. If a broker returns after a gap in its samples, the growth of a log shows how
+much was written during the gap, but not when. A growth over a gap is sufficient for a mean over the range,
+but not for a percentile or a maximum. The growth of a step is unknown if the leader changed. If unknown steps
+are more than `MOST_UNKNOWN` of the range, the load is partial, because it can be wrong by that share.
 """
 
 from __future__ import annotations

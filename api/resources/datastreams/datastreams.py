@@ -1,8 +1,8 @@
 """/v1/datastreams: list, create, read and change datastreams.
 
-The JSON text of each datastream is cached, because a list of thousands is assembled from it. A cursor of the
-list is the last name of a page, so concurrent creations and deletions do not shift pages: each datastream
-that exists throughout is on exactly one page.
+The JSON text of each datastream is cached, because a list of thousands of datastreams is assembled from these
+texts. A cursor of the list is the last name of a page, so concurrent creations and deletions do not shift
+pages: each datastream that exists throughout is on exactly one page.
 """
 
 from __future__ import annotations

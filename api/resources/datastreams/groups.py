@@ -72,7 +72,7 @@ class GroupCall:
         return answer_of_group(self.group, written, self.reads, self.response)
 
     async def shown(self, command: Callable[[], ChangeGroup]) -> UpdatePlanAnswer:
-        """Return the effect of a command. Raises the errors that executing it would raise, and
+        """Return the effect of a command. Raises the errors that executing the command would raise, and
         Unreachable."""
 
         def changes() -> list[Change]:

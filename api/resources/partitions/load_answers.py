@@ -27,7 +27,7 @@ _MEASURED: Final = (
 @dataclass(frozen=True)
 class LeadersLoads:
     """Loads of one source that the leader knows. `standing`: state of the provider; None if there is no
-    provider, or if it was not queried yet."""
+    provider, or if the provider was not queried yet."""
 
     known: ClusterLoads
     standing: LoadStatus | None
@@ -128,7 +128,7 @@ class DatastreamLoads(AnswerModel):
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
-    """Reason why the leader did not respond and all loads are unknown; empty if it responded."""
+    """Reason why the leader did not respond and all loads are unknown; empty if the leader responded."""
     provider: str | None
     """Provider of the latest loads: `self`, `pinot` or the name of a plug-in; `kept` if the previous leader
     observed them; null if there was no response yet."""
@@ -213,7 +213,7 @@ class LoadsAnswer(AnswerModel):
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
-    """Reason why the leader did not respond and all values are unknown; empty if it responded."""
+    """Reason why the leader did not respond and all values are unknown; empty if the leader responded."""
     clusters: list[ClusterLoadsAnswer]
 
 

@@ -35,8 +35,8 @@ class NotCopied(AnswerModel):
     offsets: int | None
     """Number of uncopied offsets."""
     retained: int | None
-    """Number of records at the source that are already copied. Retention deletes these before it reaches the
-    first uncopied offset."""
+    """Number of records at the source that are already copied. Retention deletes these records before
+    uncopied records."""
     lost: int | None
     """Number of records that retention has deleted before they were copied."""
 

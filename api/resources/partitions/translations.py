@@ -59,8 +59,8 @@ class OffsetTranslation(_TranslationModel):
     to_offset: int
     precision: Precision
     """Precision of the position. `exact`: the same record. `next`: the offset has no record, and the position
-    is that of the next record. `end`: the offset is after the mirrored records, and the position is their
-    end. `before`: the offset is before the first known offset, whose position is returned."""
+    is the position of the next record. `end`: the offset is after the mirrored records, and the position is
+    their end. `before`: the offset is before the first known offset, whose position is returned."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
@@ -74,8 +74,8 @@ class GroupPosition(OffsetTranslation):
     present: int | None
     """Offset that the group has already committed on the other cluster; null if it has committed none."""
     left_alone: str
-    """Reason why `headrace translate` would not commit the position: it is already committed, or the group is
-    ahead of it. Empty if the command would commit it."""
+    """Reason why `headrace translate` would not commit the position: the position is already committed, or
+    the group is ahead. Empty if the command would commit the position."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
@@ -234,7 +234,8 @@ class _StreamTranslation:
         return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
 
     def followed(self, datastream: Datastream) -> StoredGroups:
-        """Return the stored state of the groups that follow, without hidden ones."""
+        """Return the stored state of the groups that follow, without groups that are hidden from the
+        caller."""
         keys = GroupKeys(datastream.group, datastream.name)
         found = self.services.followed_groups(datastream.destination, keys)
         groups = {

@@ -40,8 +40,8 @@ class CostBook:
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
         """Add an interval of one worker.
 
-        Groups that a quota throttled are ignored, and all groups if the worker was idle or a broker throttled
-        it, because such intervals do not show the cost on a busy worker.
+        A group that a quota throttled is ignored. If the worker was idle, or if a broker throttled the
+        worker, all groups are ignored, because such an interval does not show the cost on a busy worker.
         """
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():

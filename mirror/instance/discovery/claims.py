@@ -15,7 +15,7 @@ Written = Callable[[], Collection[str]]
 
 
 class ClaimedTopics(NamedTuple):
-    """Topics at the destination that were created for a group, and those that it has adopted."""
+    """Topics at the destination that were created for a group, and topics that the group has adopted."""
 
     made: frozenset[str]
     adopted: frozenset[str]
@@ -41,8 +41,8 @@ class TopicClaims:
         A group that may no longer adopt topics keeps the topics that it has adopted before. Earlier versions
         kept no records: for a group without a record of created topics, the topics that it copies count as
         created; for a group without a record of adopted topics, they count as adopted. `present`: topics at
-        the destination. `mirrored`: source topics whose destination topics the group adopts now if they were
-        not created for it.
+        the destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
+        were created for the group.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()

@@ -70,8 +70,8 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote this cluster: all aliases except those of clusters whose ids are
-        known to differ.
+        """Return the aliases that may denote this cluster: all aliases except the aliases of clusters that
+        are known to have another id.
 
         The ids are read from the clusters now and stored, so that a cluster cannot report a false id now and
         another id later. `identity`: a further id of the cluster.

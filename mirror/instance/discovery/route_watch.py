@@ -208,7 +208,7 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the topics that a datastream selects among those that its group copies."""
+    """Return the topics that a datastream selects among the topics that its group copies."""
     return datastream.selection.choose(written.get(datastream.group, ()))
 
 

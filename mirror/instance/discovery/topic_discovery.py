@@ -200,7 +200,7 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy, and those that wait for a quota.
+        """Set the topics that datastreams must not copy, and the topics that wait for a quota.
 
         `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
         evaluated.

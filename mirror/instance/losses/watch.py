@@ -1,7 +1,7 @@
-"""Compares the definitions known to this instance with those in the coordination store.
+"""Compares the definitions known to this instance with the definitions in the coordination store.
 
-A definition that is missing without a deletion is lost: it is published for all instances, reported in
-health, and kept until an operator restores, forgets or recreates it.
+A definition that is missing without having been deleted is lost. Lost definitions are published for all
+instances, reported in health, and kept until an operator restores, forgets or recreates the datastream.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class UncopiedState(StrEnum):
 class UncopiedPartition:
     """A partition that is not copied.
 
-    `since_ms`: time since which it is not copied, in epoch milliseconds; None if unknown. `requested_by`:
-    requester of a pause; empty if not given.
+    `since_ms`: time since which the partition is not copied, in epoch milliseconds; None if unknown.
+    `requested_by`: requester of a pause; empty if not given.
     """
 
     datastream: DatastreamName

@@ -197,8 +197,8 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes without late records, counted incrementally, because these are nearly all lanes and they rarely
-    change."""
+    """Lanes without late records. Their counts are updated incrementally, because nearly all lanes are
+    without late records and few lanes change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}

@@ -89,7 +89,7 @@ class Supervisor:
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals by task since the start, for existing groups. Any thread may read them."""
+        """Totals by task since the start, for existing groups. Safe to read from any thread."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds of throttling by brokers of a cluster, over all workers. Any thread may read it."""
+        """Seconds of throttling by brokers of a cluster, over all workers. Safe to read from any thread."""
         return self._throttled
 
     @property
@@ -158,8 +158,8 @@ class Supervisor:
 
     @property
     def start_problem(self) -> str:
-        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if they
-        can. Safe to read from any thread."""
+        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if worker
+        processes can start. Safe to read from any thread."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -217,7 +217,8 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or several if it is too long. Pause a lane that cannot be sent."""
+        """Send the lanes in one message, or in several messages if one would be too long. Pause a lane that
+        cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -376,7 +377,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, then kill those that still run. Safe to call twice."""
+        """Let workers drain until the deadline, then kill workers that still run. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
