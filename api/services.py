@@ -161,9 +161,10 @@ class Services:
     lost: LostStore
     """Definitions lost from the coordination store."""
     restored: RestoredRecords
-    """Writes the records that belong to a restored datastream."""
+    """Writes the records of initial partitions, created topics and adopted topics of a restored
+    datastream."""
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
-    """Returns the stored state of a datastream's groups at its destination. Raises Unreachable."""
+    """Returns the stored state of a datastream's consumer groups at its destination. Raises Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnknownLoads(Settings):
-    """Load that is assumed for a partition if neither its own load nor that of its topic is known."""
+    """Load that is assumed for a partition if neither its own load nor the load of its topic is known."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
     """Assumed bytes per second."""
@@ -24,7 +24,7 @@ class UnknownLoads(Settings):
 
 
 class AssignerSettings(Settings):
-    """Settings of the planner; docs/placement/settings.md explains each."""
+    """Settings of the planner; docs/placement/settings.md explains each setting."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Fraction by which the load of the fullest task may exceed the lowest possible value after a rebalance.

@@ -208,8 +208,8 @@ class TransformFailed(Refused):
 
 
 class BatchTooLarge(Refused):
-    """A batch has more records or bytes than the limit for opening a batch. `offset`, `last_offset`: source
-    offsets of its first record that has not been copied and of its last record."""
+    """A batch has more records or bytes than the limit for opening a batch. `offset`: source offset of the
+    first record of the batch that has not been copied. `last_offset`: source offset of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -302,8 +302,8 @@ class PayloadTooLarge(CorruptData):
 
 
 class UndecodableBatch(CorruptData):
-    """A batch matches its checksum, but its records cannot be decoded. `offset`, `last_offset`: source
-    offsets of its first record that has not been copied and of its last record."""
+    """A batch matches its checksum, but its records cannot be decoded. `offset`: source offset of the first
+    record of the batch that has not been copied. `last_offset`: source offset of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)

@@ -63,16 +63,16 @@ class CopyEngine(Protocol):
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the given measurements (the last ones), reduced to the ages that count against
-        objectives."""
+        """Return the given measurements, which are the result of the last call of `metrics`, reduced to the
+        ages that count against objectives."""
         ...
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Return the position of each lane in the given last measurements, in order. `at`: present time in
-        monotonic seconds. Pass it only if the receiver has all earlier positions: positions without news are
-        then None."""
+        """Return the position of each lane in the given measurements, which are the result of the last call
+        of `metrics`, in order. `at`: present time in monotonic seconds. Pass `at` only if the receiver has
+        all earlier positions: positions without news are then None."""
         ...
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -89,7 +89,8 @@ class CopyEngine(Protocol):
         ...
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the lanes of the last measurements whose rate the window of a distant broker limits."""
+        """Return the lanes of the last measurements whose rate is limited by the TCP window of a distant
+        broker."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

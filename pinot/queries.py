@@ -144,8 +144,8 @@ def lag_by_partition(
 ) -> list[LagRow]:
     """Return the lag of each partition that reported in the range, most records first.
 
-    `least_ms`: omit partitions whose waiting records are not older than this. A partition whose last report
-    is too old to exclude such records is kept.
+    `least_ms`: return only partitions with records that have waited for longer than this, and partitions with
+    waiting records that have not reported recently.
     """
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""

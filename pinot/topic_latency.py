@@ -39,8 +39,8 @@ def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> li
     """Return one row for each topic with rows in the range.
 
     Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
-    of its histogram. Numbers are as summed by Pinot. Places of `together` have one row, with `EVERY_TOPIC`.
-    Raises the errors of `PinotClient.ask`.
+    of its histogram. Numbers are as summed by Pinot. Each place in `together` has one row, with `EVERY_TOPIC`
+    as the topic. Raises the errors of `PinotClient.ask`.
     """
     return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
 
@@ -88,8 +88,8 @@ def _grouped(
 class LateColumns:
     """Places as columns of equal length.
 
-    The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above that of the age;
-    `within`: records in its own bucket.
+    The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above the bucket of the
+    age; `within`: records in the bucket of the age.
     """
 
     places: Sequence[Place]

@@ -60,7 +60,8 @@ def kafka(port: int, brokers: int) -> str:
 
 
 def _request(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """Send a request in Kafka's protocol, header version 1; return the response after its correlation id."""
+    """Send a request in Kafka's protocol, header version 1; return the response without its correlation
+    id."""
     client = b"headrace-stack"
     header = struct.pack(f">hhih{len(client)}s", key, version, _CORRELATION, len(client), client)
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)

@@ -1,7 +1,7 @@
 """Authentication of each request before its body is read, authorization for its endpoint, and rate limits.
 
 Rates are limited per caller, by a token bucket that holds at most `burst` calls and refills at `per_second`.
-So at most `burst + per_second * t` calls pass in any `t` seconds; rejected calls do not count.
+Therefore at most `burst + per_second * t` calls pass in any `t` seconds; rejected calls do not count.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class TlsSettings(Settings):
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`; preferably set in the environment."""
     client_ca_file: str = ""
-    """Certificate authorities (PEM) for client certificates; empty: none are requested."""
+    """Certificate authorities (PEM) for client certificates; empty: client certificates are not requested."""
     client_certificates: Literal["optional", "required"] = "optional"
     """Whether a client certificate is optional or required."""
     instances_ca_file: str = ""
@@ -120,7 +120,7 @@ def _is_safe(url: str) -> bool:
 
 
 class AccessSettings(Settings):
-    """Authentication of callers. Off without `token_file`, `oidc` and certificates."""
+    """Authentication of callers. Authentication is off without `token_file`, `oidc` and certificates."""
 
     token_file: str = ""
     """File with the hashes of tokens (`headrace token add`); reloaded when it changes."""

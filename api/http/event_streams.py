@@ -168,8 +168,8 @@ class EventStream(StreamingResponse):
     whose limits the listener counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
-    `gap` reports missed events. For filtered events, only the ids are sent, so that a listener that resumes
-    does not receive a gap for them.
+    `gap` reports missed events. Of events that `only` excludes, just the ids are sent, so that no gap is
+    reported for these events when the listener resumes.
     """
 
     def __init__(

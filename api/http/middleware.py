@@ -98,7 +98,7 @@ class SafeHeaders:
 class CutOffCalls:
     """ASGI middleware that responds with `refuse` to requests that the server cancels during shutdown.
 
-    Without it, uvicorn responds with a plain 500, which looks like a bug in Headrace.
+    Without this middleware, uvicorn responds with a plain 500, which looks like a bug in Headrace.
     """
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:

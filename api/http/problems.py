@@ -206,7 +206,7 @@ class StrictModel(BaseModel):
 
 
 class SharedFields(BaseModel):
-    """Base of models with fields that others share. In JSON, the fields that a model itself declares come
+    """Base of models whose fields other models inherit. In JSON, the fields that a model itself declares come
     first."""
 
     @classmethod

@@ -1,7 +1,7 @@
 """Calls that query other servers.
 
-Only a few run at a time, in separate threads, so that they do not delay other requests. Each Kafka cluster
-gets one request at a time, so that an unresponsive cluster blocks only one thread.
+Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
+cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
 """
 
 from __future__ import annotations

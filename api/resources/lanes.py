@@ -118,10 +118,11 @@ class UnansweredAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     fetch_seconds: float | None
-    """For the fetch request to the source, not counting the time for which the broker may wait for
+    """Seconds for the fetch request to the source, not counting the time for which the broker may wait for
     records."""
     produce_seconds: float | None
-    """For the produce request with the lane's oldest batch, or for the requests before its first batch."""
+    """Seconds for the produce request with the lane's oldest batch, or for the requests before the lane's
+    first batch."""
 
 
 class WindowAnswer(BaseModel):
@@ -210,8 +211,8 @@ class LaneAnswer(PartitionState):
     backlog: str | None = None
     """Cause of the backlog of a lane that has been late since it started: `creation`, `pause` (by a user),
     `outage`, `worker` (a worker process was lost), `instance` (an instance lost its session), or `restart`
-    (of an instance, or a move). Null if the lane is or was on time since its start and no process was lost in
-    the last three minutes."""
+    (of an instance, or a move). Null if the lane has been on time at any moment since its start, and if no
+    process was lost in the last three minutes."""
     backlog_since_ms: int | None = None
     """Time (epoch ms) at which the worker process or the session was lost or, for other causes, at which the
     lane started to copy."""

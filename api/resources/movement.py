@@ -292,7 +292,8 @@ class TopicAuditAnswer(AnswerModel):
     """Number of copied source offsets that are not audited yet."""
     late_offsets: int
     """Number of source offsets that are still uncopied after waiting at the source for longer than the
-    lateness in the settings. Only the oldest such window of each partition counts."""
+    lateness in the settings. Only the oldest window of event time with such offsets counts for each
+    partition."""
     faults: list[AuditFaultAnswer]
     """First windows with differences, oldest first."""
     more_faults: int
@@ -371,7 +372,7 @@ async def audits(
     fleet: FleetDep,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> AuditsAnswer:
-    """Show up to which time every record is at the destination, and the windows with differences."""
+    """Return the time up to which every record is at the destination, and the windows with differences."""
     live = await run_in_threadpool(reads.live)
     found, is_complete = await audits_now(services, fleet, live)
     wanted = [audit for audit in found if datastream in (None, audit.datastream)]

@@ -45,7 +45,7 @@ class OpenIncidentAnswer(AnswerModel):
     id: str
     opened_ms: int
     cause: str
-    """Cause of most of the incident's bad seconds; empty if not diagnosed."""
+    """Cause of most of the time in breach during the incident; empty if not diagnosed."""
     is_late: bool
     """True if an objective is missed now or, for a recovered incident, was missed."""
     closing_ms: int | None

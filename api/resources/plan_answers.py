@@ -202,12 +202,12 @@ class RebalanceAnswer(PlanChanges):
     """Result of a rebalance request.
 
     `request`: id of the queued request; empty for a dry run, which reports the moves instead. `operation`:
-    the request as an operation; null for a dry run. `effect`: effect of a dry run on the load of tasks; null
-    otherwise. `reasons`: explanation of the number of tasks and its distance from the proven optimum.
-    `loads_known`: true if a dry run is based on measured loads; if false, an empty list of moves does not
-    prove that moves would not help. `loads_from`: for a dry run, `leader` if the leader computed it with its
-    loads; `stored` if the leader did not respond, and the last loads that it stored for its successor were
-    used. `task_changes`: tasks that a dry run would add or remove.
+    operation that reports the progress of the request; null for a dry run. `effect`: effect of a dry run on
+    the load of tasks; null otherwise. `reasons`: explanation of the number of tasks and its distance from the
+    proven optimum. `loads_known`: true if a dry run is based on measured loads; if false, an empty list of
+    moves does not prove that moves would not help. `loads_from`: for a dry run, `leader` if the leader
+    computed it with its loads; `stored` if the leader did not respond, and the last loads that it stored for
+    its successor were used. `task_changes`: tasks that a dry run would add or remove.
     """
 
     request: str

@@ -1,7 +1,7 @@
 """Need of past hours, from sums over the partitions of a group. Pure.
 
-Past hours are not planned. A lower bound on their tasks takes microseconds and needs only sums, which Pinot
-computes.
+The need of a past hour is a lower bound on its tasks instead of a plan. Computing the bound takes
+microseconds, and needs only sums that Pinot computes.
 """
 
 from __future__ import annotations

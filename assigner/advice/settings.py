@@ -29,8 +29,8 @@ class AdviceSettings(Settings):
     """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
     within it. 0: at any time."""
     quiet_contrast: float = Field(default=1.5, ge=1)
-    """Minimum ratio of the load of other hours to that of the window. Below this ratio there is no window,
-    and tasks are removed at any time."""
+    """Minimum ratio of the load of other hours to the load of the window. Below this ratio there is no
+    window, and tasks are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
     """Plans ignore forecasts if the median error of past forecasts, as a share of the actual load, exceeds
     this."""

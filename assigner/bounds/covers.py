@@ -88,7 +88,7 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
     lightest.
 
     If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
-    such a sum. If the sums of few subsets are, all sums below `found` can be tried.
+    such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
     """
     best: Ranks | None = None
     random = np.random.default_rng(len(sizes))

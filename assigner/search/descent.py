@@ -1,7 +1,7 @@
 """Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
 
 A step takes the fullest task and tries moves of one partition, and swaps of two partitions, with the lightest
-tasks. It chooses the exchange with the lowest maximum of the pair. If no exchange lowers that maximum, the
+tasks. The exchange with the lowest maximum of the pair is chosen. If no exchange lowers that maximum, the
 step searches for the best exchange of two subsets. Every step lowers the larger of the two loads, so the
 maximum never rises.
 """
@@ -43,8 +43,8 @@ class PartitionExchange(NamedTuple):
 class DescentGoal(NamedTuple):
     """`target`: load that no task should exceed. `limits`: further limits of a task.
 
-    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If none reaches the target,
-    prefer small changes of load, which keep large gaps in light tasks available.
+    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If no exchange reaches the
+    target, prefer small changes of load, which keep large gaps in light tasks available.
     """
 
     target: int

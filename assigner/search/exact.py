@@ -144,8 +144,8 @@ def fewest_moves(
     """Return the placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`.
     Among placements with equally few moves, prefer those that move approximately the fewest bytes.
 
-    New partitions (home -1) cost nothing. `incumbent`: a placement within the rooms and the bytes. `bound` is
-    not set.
+    New partitions (home -1) cost nothing. `incumbent`: a placement within `rooms` that moves at most the
+    allowed bytes. `bound` is not set.
     """
     tasks = len(rooms)
     model = _Model(sizes, tasks, rooms, limits)

@@ -113,7 +113,7 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Assign batches if the result equals that of single steps, which is common with many tasks.
+    """Assign batches if the result equals the result of single steps, which is common with many tasks.
 
     With tasks in the order of their loads and partitions in the order of their sizes, the j-th partition is
     assigned to the j-th task as long as that task is lighter than every task that has just received a

@@ -1,9 +1,9 @@
 """Ruin and recreate: the worst task and a few others are emptied and repacked.
 
-Many random orders are packed at once, one per array row. Half of them assign each partition where the sum of
-squares grows least, the others to the fullest task in which it fits. The best packing replaces the group if
-the sum of squares falls and the worst share does not rise. Random choices come from a seed, so runs are
-reproducible. Shares are loads divided by the target of their dimension.
+Many random orders are packed at once, one per array row. Half of the orders assign each partition to the task
+in which the sum of squares grows least, the other half to the fullest task in which the partition fits. The
+best packing replaces the group if the sum of squares falls and the worst share does not rise. Random choices
+come from a seed, so runs are reproducible. Shares are loads divided by the target of their dimension.
 """
 
 from __future__ import annotations

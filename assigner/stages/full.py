@@ -2,8 +2,8 @@
 
 For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
 of ruin and recreate. In one dimension, best fit decreasing is another start, and column generation is used if
-partitions are large relative to a task. The solver proves small cases. With two dimensions the fullness of a
-task is its larger share. All results respect the limits.
+partitions are large relative to a task. For small problems, the solver proves that the result is optimal.
+With two dimensions the fullness of a task is its larger share. All results respect the limits.
 """
 
 from __future__ import annotations

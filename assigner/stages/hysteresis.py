@@ -4,8 +4,8 @@ Tasks are added if the load needed them in each of the last few observations (`s
 adds no tasks. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
 observation, so that observations of a day keep the tasks that the day needs. Tasks are added or removed in
 one step. While the load grows, tasks are added for the latest observation. While the load falls, tasks are
-not removed until it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as
-(1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
+not removed until it stops falling. Between these two limits nothing changes: noise of +-p has no effect as
+long as (1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
 """
 
 from __future__ import annotations

@@ -267,8 +267,8 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
 def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
-    """Return whether levelling relieves the fullest task by `least_gain`. Always True if a task is added,
-    because the new task must get partitions. Tasks above usable capacity are relieved anyway."""
+    """Return whether levelling relieves the fullest task by at least `least_gain`. Always True if a task is
+    added, because the new task must get partitions. Tasks above usable capacity are relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)

@@ -42,7 +42,7 @@ class ComingHour:
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
     """Return the forecast hour by hour, each placed from scratch. `growth`: factor on every load.
 
-    Raises InvalidRequest as `check_growth` does.
+    Raises InvalidRequest if `check_growth` rejects `growth`.
     """
     check_growth(growth)
 

@@ -44,7 +44,7 @@ def up(
 ) -> None:
     """Start servers and wait until they are ready.
 
-    Servers that are already running are left alone. They run until `down`."""
+    Servers that are already running are not restarted. They run until `down`."""
     from stack.ports import StackPorts
     from stack.supervisor import Lifetime, Stack
 

@@ -67,7 +67,8 @@ def commands_reference(*roots: typer.Context) -> str:
 
 
 def both_roots(of_development: Any) -> tuple[typer.Context, typer.Context]:
-    """Return the contexts of `headrace` and of `headrace-dev`, whose click command is given."""
+    """Return the contexts of `headrace` and of `headrace-dev`. `of_development`: click command of
+    `headrace-dev`."""
     from headrace.__main__ import app
 
     return (

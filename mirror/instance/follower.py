@@ -105,8 +105,8 @@ class Follower:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped without the store, until
-        the instance knows its assignment again.
+        Includes lanes that wait for a worker process, and lanes that were stopped while the store was
+        unavailable, until the instance knows its assignment again.
         """
         return self._lanes_seen
 

@@ -1,6 +1,6 @@
 """The leader: reads the state of the service in each tick, and publishes a new plan if necessary. Every
-instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns a
-sentence with its decision and the reason, which is logged when it changes."""
+instance runs this thread, but it acts only while the instance has the lowest sequence number of the live
+instances. A tick returns a sentence with its decision and the reason, which is logged when it changes."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class UpdatePreview:
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
-        """Lanes that would not continue unchanged."""
+        """Lanes that would start, stop, move or restart."""
         return effects(self.before, self.after)
 
     @cached_property

@@ -154,7 +154,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Return positions by partition and time, without repeated samples of the same time.
+    """Return row positions sorted by partition and time, without repeated samples of the same time.
 
     The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """

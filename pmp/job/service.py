@@ -39,12 +39,11 @@ from pmp.settings import JobSettings, PmpSettings
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Maximum number of queries that start at the same time. Each query waits until the driver has planned it and
-created its folder."""
+"""Maximum number of queries that start at the same time. The start of a query waits until the driver has
+planned the query and created its folder."""
 _TICK_SECONDS: Final = 0.5
 _EXECUTORS_SECONDS: Final = 2.0
-"""Interval between checks of the executors. Interval of checks, each of which takes a millisecond per
-executor."""
+"""Interval between checks of the executors. A check takes a millisecond per executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
 """Time without a progress report after which a query counts as stuck. Spark reports every 10 s even if idle;
@@ -123,7 +122,7 @@ class PmpService:
         return self._thread is not None and self._thread.is_alive()
 
     def problems(self) -> dict[str, str]:
-        """Return problems by cluster, and that of the `configuration`; empty if every cluster is read."""
+        """Return the problem of each cluster and of the `configuration`; empty if every cluster is read."""
         found = {name: running.problem for name, running in self._running.items() if running.problem}
         return found | ({"configuration": self._refused} if self._refused else {})
 

@@ -145,7 +145,7 @@ class PinotLoadProvider:
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
 
-        Raises NoSamples if there are none, and the errors of the client.
+        Raises NoSamples if there are no samples, and the errors of the client.
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000

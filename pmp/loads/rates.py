@@ -136,8 +136,8 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads with messages. Only the sum of messages is known; it is distributed in proportion to
-    bytes."""
+    """Return the loads with message rates. Only the sum of messages is known; it is distributed in proportion
+    to bytes."""
     total = sum(load.bytes_per_second for load in loads.values())
     if total <= 0 or any(rate.messages is None for rate in group):
         return loads

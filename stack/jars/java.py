@@ -47,7 +47,7 @@ class JavaRuntime:
 
     @property
     def has_vector_module(self) -> bool:
-        """True if Spark's launcher can start it unchanged."""
+        """True if Spark's launcher can start this Java without changes."""
         return _VECTOR in _release_of(self.home).get("MODULES", "").split()
 
 

@@ -1,4 +1,5 @@
-"""Files that record the process of each server; a reused process id is not mistaken for it."""
+"""Files that record the process of each server; a later process with the same id is not mistaken for the
+server."""
 
 from __future__ import annotations
 

@@ -232,8 +232,8 @@ class OptionFields(StrictModel, SharedFields):
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
-    Partitions that are not listed start at `start`. Alternatively, `start` can contain both, as `{"at":
-    "earliest", "positions": …}`. Cannot be changed after creation."""
+    Partitions that are not listed start at `start`. Alternatively, `start` can contain the start and the
+    positions: `{"at": "earliest", "positions": …}`. Cannot be changed after creation."""
     metadata: dict[str, str] = Field(default={})
     """User-defined metadata keys, and Brooklin's metadata keys that have no field here."""
 

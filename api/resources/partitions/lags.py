@@ -242,7 +242,7 @@ class PartitionGaps(StoredPartition):
 
     @property
     def is_remarkable(self) -> bool:
-        """True if records are missing at the destination or will be."""
+        """True if records are missing, or will be missing, at the destination."""
         is_gone = self.destination_is_current is False
         return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
 

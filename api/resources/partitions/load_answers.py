@@ -73,7 +73,7 @@ class PartitionLoadAnswer(AnswerModel):
     load is unknown or placement is not by load."""
     is_offending: bool | None
     """True if the load of the partition alone exceeded the usable capacity of a task in the last planning;
-    null before the first planning, or if the plan names only some of the partitions that did."""
+    null before the first planning, or if the plan names only some of these partitions."""
 
     @classmethod
     def from_load(
@@ -188,7 +188,7 @@ class ClusterLoadsAnswer(AnswerModel):
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """Return the JSON form. `places`: those partitions of the source that tasks copy."""
+        """Return the JSON form. `places`: partitions of the source that tasks copy."""
         status, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = status.measured_at_ms if status else None
         return cls(

@@ -153,10 +153,10 @@ class FollowedGroupAnswer(AnswerModel):
 
     group: str
     kind: str
-    """classic, consumer, streams or share; empty: unknown."""
+    """Type of the group: classic, consumer, streams or share; empty if unknown."""
     follows: bool
     reasons: list[FollowReason]
-    """Reasons for positions that do not follow."""
+    """Reasons why positions are not committed at the destination."""
     detail: str
     """Error message, if a cluster rejected a request."""
     changed_ms: int | None
@@ -221,7 +221,7 @@ class _StreamTranslation:
 
     @property
     def back(self) -> bool:
-        """True for destination to source."""
+        """True to translate from the destination to the source."""
         return self.direction == TO_SOURCE
 
     def datastream(self) -> Datastream:
@@ -278,8 +278,8 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the moves with corrected reasons: a partition that has a task but no stored progress is also
-        mirrored."""
+        """Return the translated positions with corrected reasons: a partition with a task but without stored
+        progress is mirrored, although nothing is stored yet."""
         is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [

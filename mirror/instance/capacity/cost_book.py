@@ -11,7 +11,7 @@ from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hour
 from mirror.worker.protocol import LaneRates, TaskSums
 
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
-"""Sums by group and hour (hours since the epoch)."""
+"""Cost sums by group and hour (hours since the epoch)."""
 
 LEAST_BUSY: Final = 0.02
 """Minimum CPU use of a worker in cores. Below this value, polling costs more than copying."""

@@ -124,8 +124,8 @@ def _sums(row: Any) -> CostSums:
     """Parse the sums of an hour.
 
     Raises InvalidRequest if a sum is malformed or mathematically impossible (a sum of products of positive
-    values cannot exceed the product of the sums). Otherwise, values computed from impossible sums could be
-    infinite.
+    values cannot exceed the product of the sums). Impossible sums are rejected because values computed from
+    them could be infinite.
     """
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))

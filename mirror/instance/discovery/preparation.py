@@ -98,7 +98,7 @@ class Preparation:
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether nobody has deleted or extended the topics at the destination since the
+        """Return whether the topics at the destination have been neither deleted nor extended since the
         preparation."""
         if present is None or present is self.question.destination_counts:
             return True

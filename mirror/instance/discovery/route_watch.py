@@ -135,7 +135,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Request the ids of clusters, but not too often, and store them."""
+        """Request the ids of clusters that are due for a request, and store them."""
         self._map.note(self._topic_discovery.identities(sorted(clusters)))
         self._map.recall(clusters)
 

@@ -58,7 +58,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
     @property
     def rates(self) -> tuple[array[float], array[float]]:
-        """Bytes and messages per second (-1 if unknown), by the numbers of `numbers`."""
+        """Bytes and messages per second (-1 if unknown). `numbers` contains the index of each partition."""
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:

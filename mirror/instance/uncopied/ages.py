@@ -52,8 +52,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of these records, each the first uncopied record of its partition, and
-        drop the ages of all other partitions."""
+        """Request the ages of some of the records in `waiting` (offset of the first uncopied record, by
+        partition). Drop the ages of all partitions that are not in `waiting`."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}

@@ -329,8 +329,8 @@ class LaneTable:
         """Record the latest measurements of lanes.
 
         `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
-        now (both in monotonic seconds). `waiting`: lanes with overdue responses.
-        `limited`: lanes whose rate the window of a broker limits.
+        now (both in monotonic seconds). `waiting`: lanes with overdue responses. `limited`: lanes whose rate
+        is limited by the TCP window of a distant broker.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:

@@ -112,8 +112,8 @@ class Quarantine:
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
         """Record that a worker was killed because it did not respond; not for cells.
 
-        A single kill does not count as a crash, because the process may have been frozen externally; a
-        repeated one does. `seconds` as for `died`.
+        A single kill does not count as a crash, because the process may have been frozen externally; repeated
+        kills count. `seconds` as for `died`.
         """
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)

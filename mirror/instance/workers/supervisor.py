@@ -50,7 +50,7 @@ from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Time for a cell without lanes to end."""
+"""Time that the process of a cell without lanes has to end."""
 _CLOCK_SECONDS = 60.0
 """Time for which a reported clock skew is valid; workers report it with every measurement."""
 
