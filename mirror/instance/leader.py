@@ -73,8 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. Such a failure affects all datastreams, so the tick ends; the next tick
-retries."""
+"""Failures of the coordination store. They affect all datastreams, so they end the tick."""
 
 
 class Leader:
@@ -157,8 +156,7 @@ class Leader:
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set the membership of this instance; None if this instance is not a member. Called from the
-        follower's thread."""
+        """Set this instance's membership; None if it is not a member. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()

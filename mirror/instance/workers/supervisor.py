@@ -178,8 +178,7 @@ class Supervisor:
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """Variants of the data plane (compiled, interpreted) of the workers that are ready. Safe to read from
-        any thread."""
+        """Data planes (compiled, interpreted) that ready workers run. Safe to read from any thread."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
 
@@ -217,8 +216,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in several messages if one would be too long. Pause a lane that
-        cannot be sent."""
+        """Send the lanes in one message, or in several if too long. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -417,8 +415,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers and return them by worker. Each assigned lane counts at once in the size of
-        its worker, so that new tasks are spread evenly."""
+        """Assign lanes to workers. Each counts at once in the size of its worker, to spread new tasks."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
