@@ -101,8 +101,8 @@ class Pair(Protocol):
         ...
 
     def document(self, lags: Mapping[str, Sequence[Mapping[str, Any]] | HeadraceError]) -> dict[str, Any]:
-        """Return the document of `headrace dr status`. `lags`: partitions of each datastream as in its lag,
-        or the reason why they are unknown."""
+        """Return the document of `headrace dr status`. `lags`: lag of each partition by datastream, or the
+        reason why it is unknown."""
         ...
 
 

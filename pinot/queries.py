@@ -34,8 +34,8 @@ _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """Latency of records. A query groups by datastream, by task or by partition; the names of finer levels
-    are then empty.
+    """Latency of records. A query groups by datastream, by task or by partition; the names below that level
+    are empty.
 
     `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
     """

@@ -36,7 +36,7 @@ STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
 
 
 class RoutingRefusal(HeadraceError):
-    """A request that Rest.li rejects before Brooklin handles it. The message is Rest.li's message."""
+    """A request that Rest.li rejects before Brooklin handles it. The error has Rest.li's message."""
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class RoutingRefusal(HeadraceError):
 
 
 class BrooklinRefusal(HeadraceError):
-    """A request that Brooklin rejects. The message is Brooklin's message. `cause`: the reason, unless the
+    """A request that Brooklin rejects. The error has Brooklin's message. `cause`: the reason, unless the
     message already contains it."""
 
     def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:

@@ -48,7 +48,7 @@ class InstanceCollector(Collector):
         self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -339,7 +339,7 @@ class AdviceCollector(Collector):
         self._current = current
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -422,7 +422,7 @@ class CertificateCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -168,7 +168,7 @@ class AuditCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -206,7 +206,7 @@ class GroupCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

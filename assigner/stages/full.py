@@ -25,7 +25,7 @@ from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 
 FINE: Final = (1e-4, 1e-3)
-"""Relative distance to the best possible maximum that a full placement reaches, by dimensions."""
+"""Relative excess over the best possible maximum that a full placement accepts, by number of dimensions."""
 
 _WORK: Final = (12_000_000, 100_000_000)
 _RUIN_ROUNDS: Final = 5

@@ -55,7 +55,8 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """Run the solver if the bound is not met: for the heavy partitions, and for all in a small case."""
+    """If the bound is not met, run the solver for the heavy partitions and, in a small problem, for all
+    partitions."""
     # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)

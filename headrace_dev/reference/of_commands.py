@@ -94,8 +94,8 @@ def root_context(command: Any, program: str) -> typer.Context:
 
 
 def commands_of(parent: typer.Context) -> Iterator[typer.Context]:
-    """Yield the contexts of all commands below `parent` that are not hidden, sorted by name. A group precedes
-    its commands if it has options, because it is then a command as well."""
+    """Yield the contexts of all commands below `parent` that are not hidden, sorted by name. A command group
+    that has options is listed before its commands, because it can be called itself."""
     commands = parent.command.commands if isinstance(parent.command, TyperGroup) else {}
     if not commands or (parent.parent and parent.command.params):
         yield parent
