@@ -24,7 +24,7 @@ class UnknownLoads(Settings):
 
 
 class AssignerSettings(Settings):
-    """Settings of the planner; docs/placement/settings.md explains each."""
+    """Settings of the planner; docs/placement/settings.md explains each setting."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Fraction by which the load of the fullest task may exceed the lowest possible value after a rebalance.

@@ -62,7 +62,7 @@ def _token_giver(path: str) -> Callable[[str], tuple[str, float]]:
 
 @cache
 def _require_kerberos() -> None:
-    """Raise NotAuthorized if confluent-kafka lacks Kerberos, as its packages in registries do."""
+    """Raise NotAuthorized if confluent-kafka was built without Kerberos, as the packages on PyPI are."""
     try:
         Producer({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"})
     except KafkaException as error:

@@ -209,7 +209,7 @@ class KafkaNode(Server):
 
 
 def _keep(made: Path, kept: Path) -> None:
-    """Copy a file to its place atomically: other processes may do the same."""
+    """Copy a file to its place atomically, because other processes may do the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     arriving = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
     shutil.copyfile(made, arriving)
@@ -268,7 +268,7 @@ class KafkaCluster:
         return all(node.is_alive() for node in self.nodes)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all nodes concurrently; if one fails, kills all and raises its error."""
+        """Start all nodes concurrently. If a node fails, kill all nodes and raise its error."""
         with ExitStack() as undo:
             undo.callback(self.kill)
             for_each(self.nodes, KafkaNode.launch)

@@ -1,7 +1,7 @@
 """The whole stack: up, down, status, addresses.
 
-`up` starts all servers that do not run, concurrently, each as soon as its jars are available. It ends with
-all servers ready, or with all servers stopped that it had started.
+`up` starts all servers that do not run, concurrently, each as soon as its jars are available. Afterwards, all
+servers are ready; if a server failed, `up` has stopped all servers that it had started.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Lifetime(enum.Enum):
     HELD = "held"
     """Servers end with the process that started them, however it ends."""
     RELEASABLE = "releasable"
-    """Servers end with that process until `Stack.release()`, and outlive it afterwards."""
+    """Servers end with the process that started them until `Stack.release()`, and outlive it afterwards."""
     DETACHED = "detached"
-    """Servers end with that process while `up` runs, and outlive it afterwards."""
+    """Servers end with the process that started them while `up` runs, and outlive it afterwards."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ServerStatus:
     address: str
     pid: int | None = None
     lacks: str = ""
-    """Reason why it is not ready."""
+    """Reason why the server is not ready; empty otherwise."""
     memory_mib: int | None = None
     """Resident memory."""
     log_file: str = ""

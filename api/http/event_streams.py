@@ -163,13 +163,13 @@ _GAP: Final = "the events in between are no longer stored"
 
 class EventStream(StreamingResponse):
     """Response to one listener. `only`: names of datastreams or groups whose events are sent; None means all.
-    `is_admitted`: function that returns whether the listener is still authorized. It is called before each
-    message; if the listener is not authorized, the stream ends. `callers`: names against whose limits the
-    listener counts.
+    `is_admitted`: function that returns whether the listener is still authorized. `is_admitted` is called
+    before each message; if the listener is no longer authorized, the stream ends. `callers`: names against
+    whose limits the listener counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
-    `gap` reports missed events. For filtered events, only the ids are sent, so that a listener that resumes
-    does not receive a gap for them.
+    `gap` reports missed events. Of events that `only` excludes, just the ids are sent, so that no gap is
+    reported for these events when the listener resumes.
     """
 
     def __init__(

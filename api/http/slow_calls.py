@@ -1,7 +1,7 @@
 """Calls that query other servers.
 
-Only a few run at a time, in separate threads, so that they do not delay other requests. Each Kafka cluster
-gets one request at a time, so that an unresponsive cluster blocks only one thread.
+Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
+cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return it in the form that they receive. Time-outs are
-        converted, so that the status is always 503."""
+        """Keep the error for later requests, and return a copy. A timeout is converted to Unreachable, so
+        that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -163,9 +163,9 @@ class SlowCalls:
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if too many of them are this caller's. A call that needs a cluster
-        that another call uses is repeated when the other call ends. While it waits, it occupies no slot and
-        no thread."""
+        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. A call that
+        needs a cluster that another call uses is repeated when the other call ends. A waiting call occupies
+        no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:

@@ -46,7 +46,8 @@ def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...
 
 
 class MetricSettings(Settings):
-    """Which partitions have their own series on `/metrics`. All other series are for datastreams or tasks."""
+    """Selection of the partitions that have their own series on `/metrics`. All other series are sums by
+    datastream or task."""
 
     every_partition: bool = False
     """Export four series for every partition of this instance."""

@@ -57,7 +57,7 @@ def replay(
 ) -> list[ReplayHour]:
     """Replay hour by hour. `growth`: factor on every load. `patience`: number of earlier hours considered.
 
-    Raises InvalidRequest if there is no hour, or as `check_growth` does.
+    Raises InvalidRequest if there is no hour, or if `check_growth` rejects `growth`.
     """
     check_growth(growth)
     if not history:

@@ -67,7 +67,8 @@ def commands_reference(*roots: typer.Context) -> str:
 
 
 def both_roots(of_development: Any) -> tuple[typer.Context, typer.Context]:
-    """Return the contexts of `headrace` and of `headrace-dev`, whose click command is given."""
+    """Return the contexts of `headrace` and of `headrace-dev`. `of_development`: click command of
+    `headrace-dev`."""
     from headrace.__main__ import app
 
     return (
@@ -93,8 +94,8 @@ def root_context(command: Any, program: str) -> typer.Context:
 
 
 def commands_of(parent: typer.Context) -> Iterator[typer.Context]:
-    """Yield the contexts of all commands below `parent` that are not hidden, sorted by name. A group precedes
-    its commands if it has options, because it is then a command as well."""
+    """Yield the contexts of all commands below `parent` that are not hidden, sorted by name. A command group
+    that has options is listed before its commands, because it can be called itself."""
     commands = parent.command.commands if isinstance(parent.command, TyperGroup) else {}
     if not commands or (parent.parent and parent.command.params):
         yield parent

@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""Response time of the coordination store from which it is reported as slow."""
+"""Response time of the coordination store above which the store is reported as slow."""
 _SESSION_PART: Final = "coordination session"
 """Part of health that reports a slow store."""
 _LEAVE: Final = "leave"
@@ -103,8 +103,8 @@ class Follower:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped without the store, until
-        the instance knows its assignment again.
+        Includes lanes that wait for a worker process, and lanes that were stopped while the store was
+        unavailable, until the instance knows its assignment again.
         """
         return self._lanes_seen
 
@@ -115,7 +115,8 @@ class Follower:
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Records of this instance that were not delivered, by kind. Safe to read from any thread."""
+        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
+        any thread."""
         return self._drops_seen
 
     @property
@@ -160,7 +161,8 @@ class Follower:
         """Extend the leases while a turn waits for the coordination store.
 
         Every thread that waits for the store calls this periodically, because with slow responses a turn with
-        many requests takes longer than a lease. It has an effect only in the thread of the current turn.
+        many requests takes longer than a lease. A call has an effect only in the thread that runs the current
+        turn.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -174,7 +176,7 @@ class Follower:
 
     def drain(self, deadline_seconds: float) -> None:
         """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
-        or no instance can run them."""
+        or until no other instance can run these tasks."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -271,7 +273,7 @@ class Follower:
 
     def _note_given_up(self, why: str) -> None:
         """Record the lanes that this instance has given up. Without the store, it is unknown whether another
-        instance copies them."""
+        instance copies these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)

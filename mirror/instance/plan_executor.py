@@ -114,7 +114,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state, read or announced."""
+        """Discard all state that was read from the coordination store or published there."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -181,7 +181,7 @@ class PlanExecutor:
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
-        """Run one round. Raises HeadraceError if it cannot be finished."""
+        """Run one round. Raises HeadraceError if the round cannot be finished."""
         began = self._clock.monotonic()
         # Changes of the plan are read at once.
         self._is_put_off = self._is_stale and not self._is_plan_new and began < self._rests_until

@@ -114,7 +114,7 @@ class UpdatePreview:
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
-        """Lanes that would not continue unchanged."""
+        """Lanes that would start, stop, move or restart."""
         return effects(self.before, self.after)
 
     @cached_property
@@ -276,7 +276,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups whose interval has passed are planned too, unless the result would equal that of their last
+        Groups whose interval has passed are planned too, unless the result would equal the result of the last
         planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
@@ -330,7 +330,7 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """The leader tries again, or plans without an observation: partitions then keep their tasks."""
+        """Schedule another attempt, or give up and log a warning: partitions then keep their tasks."""
         if left > 0:
             self._tries[source] = left
         else:

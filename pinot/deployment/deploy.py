@@ -128,7 +128,8 @@ def judge_table(
 ) -> SchemaChange:
     """Return the change from Pinot's current table to the wanted table. Pure.
 
-    `references`: environment variables in the stored table; `present` may have their values instead.
+    `references`: environment variables in the stored table. The document `present` may contain their values
+    instead.
     """
     wanted = pinot_table(table, placement)
     if present is None:

@@ -15,13 +15,13 @@ from mirror.errors import AnalyticsError, ConfigError
 
 _FILE: Final = "job.json"
 _BEFORE_FACTS: Final = {"buckets": 16}
-"""Values of a checkpoint without the file."""
+"""Assumed settings of a checkpoint folder without this file."""
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
     """Store the settings of a new checkpoint folder.
 
-    Raises ConfigError if an existing checkpoint has different facts.
+    Raises ConfigError if an existing checkpoint has other settings.
     """
     try:
         kept = _kept(session, folder)

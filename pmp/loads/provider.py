@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of these topics, as read at `at_ms`."""
+    """Rollups of the topics `topics`, as read at `at_ms`."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]
@@ -145,7 +145,7 @@ class PinotLoadProvider:
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
 
-        Raises NoSamples if there are none, and the errors of the client.
+        Raises NoSamples if there are no samples, and the errors of the client.
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
@@ -171,7 +171,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and the reason why it is not fresh (empty if it is).
+        """Return the latest report, and the reason if the report is not fresh (empty otherwise).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -223,8 +223,8 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if it is
-        missing or too old."""
+        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if there is no
+        report, or if the last report is too old."""
         problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error
@@ -310,7 +310,7 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Return the loads, with averages replaced by the mirror's own measurements if it kept up.
+        """Return the loads, with averages replaced by the mirror's own measurements where the mirror kept up.
 
         A measurement that covers only part of the range is `partial`.
         """

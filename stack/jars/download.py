@@ -97,7 +97,8 @@ class JarFolder:
                     self._salvage(self.missing())
 
     def _fetch(self, missing: Sequence[Artefact], report: Report, cancelled: threading.Event) -> None:
-        """Try at most twice: the second time with Python's certificates, as Java may have rejected one."""
+        """Try at most twice: the second time with Python's certificates, because Java may have rejected the
+        registry's certificate."""
         java = find_java()
         trust = self._trust_options()
         output = ""
