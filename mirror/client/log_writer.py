@@ -17,7 +17,8 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection, on which a broker that waits for replicas delays no other request."""
+"""Role of a separate connection for these writes: while a broker waits for replicas, it processes no other
+request of the connection."""
 
 
 async def write_patiently(
