@@ -17,8 +17,7 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection for these writes: while a broker waits for replicas, it processes no other
-request of the connection."""
+"""Role of a separate connection: writes that wait for replicas delay later requests of a connection."""
 
 
 async def write_patiently(

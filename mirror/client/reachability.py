@@ -23,8 +23,7 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of the outages in which connections are refused or responses are missing. Failed logins are a
-different kind."""
+"""Kind of an outage: refused connections or missing responses. Failed logins are another kind."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
@@ -180,8 +179,7 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each address to which connections fail, the time since which they have failed, and the last
-        error."""
+        """Yield each address to which connections fail, the start of the failures, and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
@@ -220,15 +218,14 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the time since which the address has been silent, for a new connection attempt; `now` if the
-        address is not silent."""
+        """Return the start of an address's silence for a new connection attempt; `now` if it is not
+        silent."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence to which a response that was due at `due` belongs: `due`, or
-        earlier if the address was silent shortly before. A silent broker may accept new connections in
-        between."""
+        """Return the start of the silence that includes `due`: earlier than `due` if the address was silent
+        shortly before. A silent broker may accept new connections in between."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due

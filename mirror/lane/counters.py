@@ -26,7 +26,7 @@ _SUMS: Final = (
 
 
 class LaneCounters:
-    """Sums since the last `take`, and since the start of the lane for reports.
+    """Sums for a lane since its last measurement (`counters`) or before it (`totals`).
 
     The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` split
     the latency, summed over batches: mean time of their records at the source, in transfer to the mirror, in
@@ -73,7 +73,7 @@ class LaneCounters:
         """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
 
         The latency histogram omits records without a usable timestamp, and records that `excused` excludes.
-        `times` learns from the timestamps and corrects them.
+        `times` corrects timestamps of wrong clocks, and learns from these timestamps.
         """
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
@@ -129,7 +129,7 @@ class LaneCounters:
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the sums of other counters."""
+        """Add the sums of `other`."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

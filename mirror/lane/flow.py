@@ -41,14 +41,14 @@ def spread_of(spread: int, expected: int, size: int) -> int:
 _DEVIATIONS: Final = 4
 """Factor of RFC 6298."""
 _MOST_ROOM: Final = 16
-"""Divisor of the batch size that gives the maximum extra room."""
+"""The extra room of a request is at most the batch size divided by this number."""
 
 
 class TokenBucket:
     """A quota in bytes per second that allows bursts of one second.
 
     A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
-    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes ignore it.
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class TokenBucket:
 
     @property
     def share_bytes(self) -> int:
-        """Suitable number of bytes to take at once: its debt must block no other lane for long."""
+        """Suitable number of bytes to take at once; the resulting debt blocks no other lane for long."""
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
-        """Return 0 if something may be taken now, else the wait in seconds."""
+        """Return the seconds until bytes may be taken; 0 if they may be taken now."""
         self._refill(now)
         return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
 
@@ -92,7 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Measures the total time of delays. A time in the future has an effect only after it has passed."""
+    """Measures the total time of delays up to now, not the future part of a delay."""
 
     __slots__ = ("_from", "_passed", "_until")
 

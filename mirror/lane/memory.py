@@ -49,11 +49,11 @@ class ByteBudget:
 
     @property
     def free(self) -> int:
-        """Bytes available; negative if a response was larger than announced."""
+        """Number of free bytes; negative while `used` exceeds the limit."""
         return self.limit - self.used
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes fit into the free bytes, or into the share of this part."""
+        """Return whether `size` more bytes fit into the whole budget or into the share of this part."""
         if self.used == 0:
             return True
         if self.whole is None:

@@ -44,9 +44,10 @@ class MergeRule:
 
 
 class Refusal(NamedTuple):
-    """A record or batch of the source that the lane skips because it was refused, and its class.
+    """Reason to skip a record or batch of the source: the destination rejected it, or it cannot be decoded
+    within the limits. `offset_class`: class of the skipped offsets.
 
-    `leader_epoch`: latest leader epoch that the lane had read when it was refused. After an unclean election,
+    `leader_epoch`: latest leader epoch that the lane had read at that time. After an unclean election,
     different records may have the same offsets under higher leader epochs; these records are copied.
     """
 
@@ -54,7 +55,7 @@ class Refusal(NamedTuple):
     leader_epoch: int
 
     def concerns(self, leader_epoch: int) -> bool:
-        """Return whether the refusal applies to a batch of that leader epoch."""
+        """Return whether the refusal applies to a batch with this leader epoch."""
         return leader_epoch <= self.leader_epoch
 
 
@@ -62,15 +63,15 @@ class Refusal(NamedTuple):
 class RoutingRules:
     """Processing rules of a lane.
 
-    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None leaves small batches as they
-    are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`: records
-    that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of leader
-    epochs up to `opened_epoch`, are encoded again, with `opens_singly` as one batch per record.
+    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None if small batches are not
+    merged. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
+    records that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of
+    leader epochs up to `opened_epoch`, are encoded again, with `opens_singly` as one batch per record.
     `transform_names`: names of the transforms, for messages. `opened_bytes`, `opened_records`: limits on the
     contents of a batch that must be decoded, unless the batch itself is larger. `unopened`: batches that are
     skipped because they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic
-    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`:
-    latest life of the lane with refusals.
+    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`: the
+    lane's `life` (see `LaneProgress`) when the last refusal was added.
     """
 
     read_committed: bool = True
