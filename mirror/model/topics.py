@@ -107,8 +107,8 @@ def checked_topic(label: str, value: object) -> str:
 
 
 def canary_topic(datastream: str) -> str:
-    """Return the topic that the canary of a datastream writes at the source. A hash distinguishes names that
-    are no topic names."""
+    """Return the topic that the canary of a datastream writes at the source. If the datastream's name is too
+    long or contains characters that Kafka does not allow, a hash makes the topic name unique."""
     topic = f"{CANARY_PREFIX}{datastream}"
     if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
         return topic
@@ -176,9 +176,9 @@ class TopicSelection:
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
-        names of every shape match. Sample names are used because the same expression can be written in many
-        ways."""
+        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and
+        `include` matches a set of very different sample names. Sample names are used because the same
+        expression can be written in many ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:

@@ -32,8 +32,8 @@ def creation_of(kind: str, key: str, document: object, principal: str) -> Creati
     """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
     caller can block the key of another.
 
-    `kind`: kind of the client that issues the key. `document`: JSON-ready, and equal for equal requests.
-    `principal`: the caller; empty without authentication.
+    `kind`: kind of the client that issues the key. `document`: the request as a JSON-ready value, which must
+    be equal for equal requests. `principal`: the caller; empty without authentication.
     """
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)
     owner = [principal] if principal else []

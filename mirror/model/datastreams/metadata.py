@@ -82,7 +82,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Validate metadata. Raises InvalidRequest, which names the key."""
+    """Validate metadata. Raises InvalidRequest, whose message names the invalid key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(

@@ -22,10 +22,10 @@ TOLERANCE_MS: Final = 1_000
 NARROW_MS: Final = 2_000
 """Maximum distance of the bounds for which a timestamp between them proves that the clock is correct."""
 HOLD_SECONDS: Final = 60.0
-"""Minimum validity of a learned clock error. This error expires at the end of the second such period in which
-no timestamp confirms it while the lane is on time."""
+"""Minimum validity of a learned clock error. The error expires after two consecutive periods of this length
+in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum time between two marks; the last mark may be closer."""
+"""Minimum time between two stored end offsets (`_EndMark`); the last one may be closer to its predecessor."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
 """Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
@@ -48,7 +48,8 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """An end offset of the source log: not exceeded at `requested_at`, reached at `answered_at` (seconds)."""
+    """An end offset of the source log. The log had no record beyond `end` at `requested_at`, and had all
+    records before `end` at `answered_at` (monotonic seconds)."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -79,7 +80,7 @@ class AppendTimes:
         self._zero_ms = 0.0
         """Wall-clock time, in epoch ms, at which the monotonic clock was 0."""
         self._first = self._next = 0
-        """Offsets of `_span`; equal if the span must be computed again."""
+        """Range of offsets for which `_span` is valid; empty if the bounds must be computed again."""
         self._span = UNKNOWN_SPAN
         self.ahead_ms = self.behind_ms = 0
         """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""

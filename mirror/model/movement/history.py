@@ -57,8 +57,8 @@ class LanePosition(NamedTuple):
     None if no record is hidden, or if the age is unknown.
 
     `withheld`: the last positions that earlier reports omitted, oldest first. `starts`: the last moves of the
-    log start in the omitted positions. `is_watched`: from now on the worker reports the position only if it
-    is relevant; until then the lane is on time. `life`: changes when the source log was replaced or has
+    log start in the omitted positions. `is_watched`: from now on, the worker reports only relevant positions;
+    while it reports none, the lane is on time. `life`: changes when the source log was replaced or has
     diverged from the copied records, and the lane continues with the new log.
     """
 

@@ -11,9 +11,10 @@
 The earliest result applies. Records held back by a transaction are deleted like any others.
 
 All three estimates assume that the lane is stopped. A moving lane loses records later or never: its oldest
-record ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks;
-the log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
-`is_long_enough` returns whether a lane was watched for long enough to determine its trend.
+waiting record ages by less than one second per second; its backlog grows by less than the arriving bytes, or
+shrinks; the distance to the log start shrinks more slowly than the log start advances. `loss_as_it_moves`
+divides each time by the respective ratio. `is_long_enough` returns whether a lane was watched for long enough
+to determine its trend.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
 
 
 def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return the speed at which the log start approaches the lane, relative to the speed of the log start."""
+    """Return how fast the distance from the log start to the lane shrinks, as a share of the speed of the log
+    start."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 

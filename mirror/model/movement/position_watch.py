@@ -37,7 +37,7 @@ _MOST_STEPS: Final[int] = MOST_IN_TIME
 """Module-level copies of imported constants, which compiled code accesses faster."""
 _NEVER: Final = -1e300
 _LEAST_STARTS: Final = 3
-"""Minimum number of log starts for evaluating the time to loss by the position of the lane."""
+"""Minimum number of known log starts from which the time to loss is estimated by movement."""
 _FAR_SECONDS: Final = 1_800.0
 """Time to loss, in seconds, above which positions need not be reported often."""
 _LOOK_SECONDS: Final = 60.0
@@ -72,8 +72,8 @@ class PositionWatch:
     def __init__(self) -> None:
         self._turn = self._life = -1
         self._at = self._before = self._reported_at = _NEVER
-        """Times of the last measurement, of the last waypoint but one, and of the last position that was
-        reported."""
+        """Times of the last measurement, of the second to last waypoint, and of the last reported
+        position."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
         self._is_fine = self._is_caught_up = False
@@ -149,7 +149,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times in the way that the history spaces its waypoints, and store a withheld
+        """Update the times by the rules that `history` uses for its waypoints, and store a withheld
         position."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:

@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
     @property
     def content(self) -> tuple[int, bytes | None, bytes | None, tuple[Header, ...]]:
-        """Everything that a mirror must preserve; excludes the offset."""
+        """All fields of the record except the offset; a mirror must preserve these fields."""
         return self[1:]
 
 
@@ -43,7 +43,8 @@ MOST_PARTS: Final = 250_000
 """Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""Limit in commands. A batch may take about 300 MB and ten seconds there, because nothing else waits."""
+"""Limit for audits and jobs, where a batch may take about 300 MB and ten seconds, because no lane waits for
+them."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:
@@ -73,7 +74,8 @@ def check_count(header: BatchHeader, most: int) -> None:
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
     """Return the records of a decompressed payload.
 
-    Raises CorruptData if it contradicts the header, PayloadTooLarge for more than `most` records and headers.
+    Raises CorruptData if the payload contradicts the header, PayloadTooLarge for more than `most` records and
+    headers.
     """
     check_count(header, most)
     room = most - header.record_count

@@ -66,7 +66,7 @@ _GROUP: Final = [
 
 
 class DescribeGroupsRequest(ApiMessage):  # type: ignore[misc]
-    """Schema of the request in place of the one that kafka-python finds under the name of the class."""
+    """Request with its own schema; kafka-python would otherwise search its files for the class name."""
 
     @classmethod
     def json_patch(cls, json: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class DescribeGroupsRequest(ApiMessage):  # type: ignore[misc]
 
 
 class DescribeGroupsResponse(ApiMessage):  # type: ignore[misc]
-    """Schema of the response, as above."""
+    """Response with its own schema, like the request."""
 
     @classmethod
     def json_patch(cls, json: dict[str, Any]) -> dict[str, Any]:
