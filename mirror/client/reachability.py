@@ -37,8 +37,8 @@ class Promptness:
     """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
 
     After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: due time of a response, that is, when the request was sent plus the wait that the
-    request allows the broker; transfer and processing come on top.
+    seconds. `sent_at`: due time of a response: when the request was sent, plus the wait for which the request
+    allows; without transfer and processing.
     """
 
     __slots__ = ("_until", "seconds", "since", "usual")
@@ -218,8 +218,7 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of an address's silence for a new connection attempt; `now` if it is not
-        silent."""
+        """Return the start of an address's silence for a new attempt; `now` if it is not silent."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 

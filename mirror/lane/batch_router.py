@@ -183,8 +183,7 @@ class BatchRouter:
         return not is_behind
 
     def _pass_hole(self, following: int, evidence: Span) -> None:
-        """Skip the offsets before `following`; `evidence` is the batch that shows that they have no
-        record."""
+        """Skip the offsets before `following`; the batch `evidence` shows that they have no record."""
         if self.position < following:
             self._pass(compacted(OffsetHole(self.position, following, evidence)))
 

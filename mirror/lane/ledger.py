@@ -270,8 +270,7 @@ class UncopiedTally:
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record at the offset `source`. For a batch that was skipped as a whole, count its `count`
-        records under its first offset."""
+        """Count a record; for a batch skipped as a whole, count its `count` records at the first offset."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

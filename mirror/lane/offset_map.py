@@ -31,8 +31,7 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record; the result is the position of the next record. A consumer that continues
-    there neither skips nor repeats a record."""
+    """The offset has no record; the result is the position of the next record, so none is skipped."""
     END = "end"
     """The offset is after the mirrored records; the result is the end of the mirrored records."""
     BEFORE = "before"

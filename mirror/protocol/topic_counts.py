@@ -1,7 +1,8 @@
 """Decodes only the partition counts of a Metadata response.
 
-The control process requests them every few seconds. For clusters with very many partitions this is faster
-than kafka-python, which creates objects for each partition. Supports the flexible versions, 9 to 12.
+The control process requests these counts every few seconds. For clusters with very many partitions, this
+module is faster than kafka-python, which creates objects for each partition. Supports the flexible versions,
+9 to 12.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class TopicCounts(NamedTuple):
 
 
 def decode_counts(version: int, body: View) -> TopicCounts:
-    """Decode a complete response of that version. Raises CorruptData for anything else."""
+    """Decode a complete response of that version. Raises CorruptData for other data."""
     try:
         return _decode(version, memoryview(body), bytes(body))
     except (struct.error, IndexError, UnicodeDecodeError):

@@ -66,7 +66,7 @@ class CommitRule(NamedTuple):
 class RecordPortion(NamedTuple):
     """All records of a source within a range of offsets, in order, possibly none.
 
-    `span` is that range, such as the offsets in a batch header. Offsets between two consecutive spans have no
+    `span`: the range, such as the offsets in a batch header. Offsets between two consecutive spans have no
     record.
     """
 
@@ -102,7 +102,7 @@ class RecordSink(Protocol):
     """A writer of partitions.
 
     `commit` is the only step that takes effect: the records since the last commit and the new position become
-    durable and visible together, or not at all, whenever the process dies.
+    durable and visible together, or not at all, no matter when the process dies.
 
     For a partition without a committed position, the start position is committed before the first record is
     written. After any error, the partition must be taken again; `take` then returns the committed position.

@@ -43,7 +43,8 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic; defaults for a topic without the right to describe it.
+        """Return the limits of each topic; defaults for a topic that this client has no permission to
+        describe.
 
         Raises Unreachable.
         """
@@ -89,8 +90,8 @@ def forget_cap(lane: Lane) -> None:
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Decode and encode the batches in [first, following), and the batches between them and batches that were
-    rejected before. With `singly`, send them record by record."""
+    """Decode and encode the batches in [first, following) again. If earlier rejected batches remain, the
+    range is extended to include them. With `singly`, send each record as one batch."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -118,9 +119,8 @@ def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, sour
 def forget_other_topics(lane: Lane) -> None:
     """Drop rejections that belong to a former source topic, after the current topic has been looked up.
 
-    Rejections in the new topic are kept: when the first transaction in the new topic aborts, an exactly-once
-    lane returns to the progress of the former topic, but must still know the rejected batches of the new
-    topic.
+    Rejections in the new topic are kept. If the first transaction in the new topic aborts, an exactly-once
+    lane returns to the progress of the former topic, but the rejections in the new topic still apply.
     """
     lane.read.rules = lane.read.rules.with_refusals_of(
         lane.progress.source.topic_id, lane.progress.source.cluster_id

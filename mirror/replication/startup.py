@@ -310,7 +310,7 @@ class LaneStartup:
     def _go(self, seen: bytes, lane: Lane) -> None:
         """Copy from the lane's position.
 
-        If the position belongs to a former topic with the same name, start again: another lane may have
+        If the position belongs to a former topic with the same name, restart the lane. Another lane may have
         refreshed the metadata since `_look_at`. `seen`: id of the source topic before the position was looked
         up.
         """

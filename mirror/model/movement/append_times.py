@@ -48,8 +48,8 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """An end offset of the source log. The log had no record beyond `end` at `requested_at`, and had all
-    records before `end` at `answered_at` (monotonic seconds)."""
+    """End offset of the log: later records were appended after `requested_at`, others before
+    `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 

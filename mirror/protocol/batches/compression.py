@@ -36,14 +36,12 @@ Buffer = bytes | bytearray | memoryview
 _LZ4_FRAME_HEADER: Final = 14
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_GREATEST_RATIO: Final = 255
-"""Maximum ratio of decompressed to compressed size. If a small lz4 frame cannot exceed the limit even at this
-ratio, the slow bounded reader is not needed."""
+"""Maximum lz4 expansion ratio; a small frame that fits even at this ratio needs no bounded reader."""
 
 _ZSTD_STEP: Final = 2 * 1024
 """Compressed bytes per read. A block of 4 bytes can expand to 128 KiB, so a read yields at most 64 MiB."""
 _GZIP_STEP: Final = 4 * 1024
-"""Compressed bytes of further gzip members per read. A read yields at most 1,032 times as many bytes: 4
-MiB."""
+"""Compressed bytes of further gzip members per read, which yields at most 1,032 times as much: 4 MiB."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _unzstd: Final = zstandard.ZstdDecompressor()

@@ -43,8 +43,7 @@ MOST_PARTS: Final = 250_000
 """Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""Limit for audits and jobs, where a batch may take about 300 MB and ten seconds, because no lane waits for
-them."""
+"""Limit in audits and jobs: a batch may take about 300 MB and ten seconds, because no lane waits."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:
@@ -74,8 +73,7 @@ def check_count(header: BatchHeader, most: int) -> None:
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
     """Return the records of a decompressed payload.
 
-    Raises CorruptData if the payload contradicts the header, PayloadTooLarge for more than `most` records and
-    headers.
+    Raises CorruptData on a mismatch with the header, PayloadTooLarge above `most` records and headers.
     """
     check_count(header, most)
     room = most - header.record_count

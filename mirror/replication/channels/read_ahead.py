@@ -34,7 +34,7 @@ _DEPTH: Final = 2
 """Number of outstanding requests per connection, so that the broker has the next request when it has sent a
 response."""
 _RANGES_EACH: Final = 3
-"""Number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
+"""Maximum number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
 
 
 class AheadChannel(Reader[Lane], Protocol):
@@ -74,7 +74,7 @@ class ReadAhead:
         )
         self._plans: dict[Lane, ReadPlan] = {}
         self._left_out: set[Lane] = set()
-        """Lanes that the channel itself requests, until it has a response for them."""
+        """Lanes whose partition the channel itself requests next, until the response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
         """Lanes for which more ranges may be requested, in the order in which they get the next request."""

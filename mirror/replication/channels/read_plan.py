@@ -122,8 +122,8 @@ class ReadPlan:
         """Add and return the next range: about `most_bytes`, at least one batch, and ending at `end` at the
         latest.
 
-        If all batches have the same number of offsets, a range ends with a batch. Then no batch is received
-        twice, although brokers return only whole batches.
+        Brokers return only whole batches, so a batch on the border of two ranges would be received twice.
+        This is avoided if all batches have the same number of offsets: the range then ends with a batch.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)
@@ -139,7 +139,7 @@ class ReadPlan:
 
     @property
     def holds_any(self) -> bool:
-        """True if a range has arrived and waits for its turn."""
+        """True if a range has arrived and waits for earlier ranges."""
         return any(one.slab is not None for one in self.ranges)
 
     def drop_last_held(self) -> None:

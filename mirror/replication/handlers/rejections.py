@@ -54,7 +54,7 @@ REFUSED: Final = frozenset(
 """Errors that concern the batch itself. Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress the
 records."""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Errors for records that a broker cannot read."""
+"""Errors that a broker returns if it cannot read the records."""
 
 
 class Rejections:
@@ -217,8 +217,8 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker named. Empty if it named none, or if it
-    possibly could not read a batch that was passed through."""
+    """Return the source offsets of the records that the broker named in its response. Empty if the broker
+    named no record, or if it may have been unable to read a batch that was passed through."""
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -160,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas without the quota that lanes that yield share."""
+    """Return the lane's quotas except the quota shared by yielding lanes."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 

@@ -70,7 +70,7 @@ class ReadPacer:
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
         """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
 
-        With `waits`, fetching does not start at once.
+        With `waits`, fetching does not start immediately.
         """
         end = lane.read.readable_end
         if lane.read.is_live:
