@@ -340,7 +340,7 @@ class Cluster:
         self._coordinators.pop((kind, key), None)
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator. Retries if it moves or loads state. `error` extracts the code."""
+        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
     async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:

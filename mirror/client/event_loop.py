@@ -105,7 +105,7 @@ class Loop:
         self._selector = selector or selectors.DefaultSelector()
         self.new_socket: Callable[[int, int], socket.socket] = socket.socket
         """Function that creates the socket of a connection, given the address family and the socket type. The
-        selector must support such sockets."""
+        selector must support the sockets of this function."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -279,7 +279,7 @@ class RunWhile:
 class RecheckCondition:
     """Awaitable that makes `RunWhile` check its condition immediately.
 
-    Await it after a call that may have changed the condition.
+    Use `await RecheckCondition()` after a call that may have changed the condition.
     """
 
     def __await__(self) -> Generator[None, None, None]:

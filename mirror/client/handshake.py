@@ -154,8 +154,8 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the authentication exchange. For Kerberos, a separate thread does this, because it must wait for
-    a ticket from the Kerberos servers."""
+    """Create the authentication exchange. For Kerberos, a separate thread creates the exchange, because the
+    creation waits for a ticket from the Kerberos servers."""
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

@@ -17,7 +17,7 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection: writes that wait for replicas delay later requests of a connection."""
+"""Role of a separate connection; a write that waits for replicas delays later requests of its connection."""
 
 
 async def write_patiently(

@@ -2,8 +2,9 @@
 
 Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
 of the id gets a higher producer epoch. In a partition that has a batch of the new owner, the broker rejects
-batches of the former owner. Until that batch, it still accepts batches of the former owner that are in
-flight. `fence` prevents this with an empty aborted transaction, which writes one control record.
+batches of the former owner. Before the first batch of the new owner, the broker still accepts batches of the
+former owner that are in flight. `fence` makes the broker reject them: it aborts an empty transaction, which
+writes one control record.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ async def retake_identity(
 
     Return None if the coordinator shows another owner. Before every attempt, the current epoch is read from
     the coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
-    that acquires the id between these two requests therefore keeps it, unless it also starts a transaction in
-    that time. Raises Unreachable, NotAuthorized; Fenced if another owner acquired the id after that.
+    that acquires the id between reading the epoch and acquiring the id therefore keeps the id, unless this
+    owner also starts a transaction in that time. Raises Unreachable, NotAuthorized; Fenced if another owner
+    acquired the id after the epoch was read.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -74,7 +76,7 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Acquire the producer id that this lane had as `former` again, with a new epoch. Requires that no
+    """Acquire again, with a new epoch, the producer id that this lane had as `former`. Requires that no
     transaction of `former` is open.
 
     Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
@@ -126,7 +128,7 @@ async def fence(
     Writes a transaction marker, and then acquires the id again. The coordinator returns the new epoch only
     when every replica has the marker. All records of former owners are then below the high watermark, and
     readable. If the new epoch does not directly follow the old one, another owner has acquired the id after
-    the marker was written. The marker does not stop that owner, so another marker is written.
+    the marker was written. The marker does not fence that owner, so another marker is written.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)
@@ -136,8 +138,8 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction that contains only that partition. This ends all open transactions of the producer
-    id in the partition.
+    """Abort a transaction that contains only that partition. The abort ends all open transactions of the
+    producer id in the partition.
 
     Raises Fenced, Unreachable.
     """
@@ -164,8 +166,8 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""Last EndTxn version that does not change the producer epoch. Transactions whose partitions were added
-explicitly require it."""
+"""Last EndTxn version that does not change the producer epoch. Required for transactions whose partitions
+were added explicitly."""
 
 
 async def end(

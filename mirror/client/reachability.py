@@ -23,7 +23,7 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of an outage: refused connections or missing responses. Failed logins are another kind."""
+"""Kind of an outage: refused connections or missing responses. Failed logins are a separate kind."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS

@@ -1,7 +1,7 @@
 """Non-blocking socket I/O with TLS.
 
-A TLS record has 16 KB, and OpenSSL would receive each with two system calls. So encrypted bytes pass through
-buffers in memory, and one system call receives or sends many records.
+A TLS record has 16 KB, and OpenSSL would receive each with two system calls. Encrypted bytes therefore pass
+through buffers in memory, and one system call receives or sends many records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
 _MOST_SENT: Final = 64 * 1024
-"""Maximum number of bytes encrypted at a time, which should stay in the cache of the processor."""
+"""Maximum number of bytes encrypted at a time; so few bytes stay in the cache of the processor."""
 
 
 class _Scratch(threading.local):
@@ -101,8 +101,8 @@ class TlsTransport(Transport):
         return filled or None
 
     def _receive(self, size: int) -> int | None:
-        """Receive encrypted bytes, at most `size`. Return their number: 0 at the end of the stream, None if
-        no bytes are available."""
+        """Receive encrypted bytes, at most `size`. Return the number of bytes: 0 at the end of the stream,
+        None if no bytes are available."""
         scratch = _scratch.buffer
         try:
             count = self.socket.recv_into(scratch, size)

@@ -16,8 +16,8 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Mask of the attributes that a batch to merge may have. Others exclude it: compressed batches, for example,
-would have to be decompressed and compressed again."""
+"""Mask of the attributes that a batch to merge may have. A batch with other attributes is not merged:
+compressed batches, for example, would have to be decompressed and compressed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def next_size(lane: Lane, most_bytes: int) -> int:
 def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
     """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
 
-    Charges the result to `budget`. Batches that were sent before remain unchanged.
+    Charges the result to `budget`. Batches that were already sent remain unchanged.
     """
     rules, queue = lane.read.rules, lane.queue
     if rules.merge is None or queue.is_held:

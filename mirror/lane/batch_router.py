@@ -1,15 +1,15 @@
 """Converts fetched bytes to items: batches to send, and skipped offsets with their class.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
-is passed through without decompression if nothing in it has to change. It is decompressed and framed again
-(`reframe`) if it has holes, starts before the lane's position, has append times, or is too large, or if small
-batches have accumulated.
+is passed through without decompression if nothing in it has to change. A batch is decompressed and framed
+again (`reframe`) if it has holes, starts before the lane's position, has append times or is too large, or if
+small batches have accumulated.
 
 Merging small batches pays off because a broker spends 35 to 45 microseconds per batch in addition to the cost
 of its bytes; sending ten records at a time costs the destination more than merging costs the mirror (`python
--m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If such a batch
-must be changed, the router makes items of all earlier batches, and stops with an error. No offset gets a
-class merely because it remains in a range: if the items do not account for every offset, the router raises
+-m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If an undecodable
+batch must be changed, the router makes items of all earlier batches, and stops with an error. No offset gets
+a class merely because it remains in a range: if the items do not account for every offset, the router raises
 Unaccounted.
 """
 

@@ -16,11 +16,11 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     The size is at least one batch, and otherwise at most `most`. `batch`: size of the largest recent batch, 0
     if unknown; `spread`: variation of sizes, see `spread_of`.
 
-    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. So
-    the request leaves room for a larger batch than the recent batches, depending on the variation. Unused
-    room is filled with a part of the next batch. The number of batches is rounded to the nearest integer. If
-    it is too high, responses are full before they contain every partition, although a produce request takes
-    one batch per partition.
+    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. The
+    request therefore leaves room for a larger batch than the recent batches, depending on the variation. The
+    broker fills unused room with a part of the next batch. The number of batches is rounded to the nearest
+    integer. With a higher number, responses would be full before they contain every partition, although a
+    produce request takes one batch per partition.
     """
     allowed = min(share, most)
     if not batch:
@@ -124,8 +124,8 @@ _LEASE_SECONDS: Final = 300.0
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
 """Time to read from the leader instead of a replica that has failed. A leader may redirect to a dead replica
-until the controller has noticed. So requests omit the client's rack, and the leader itself returns the
-records."""
+until the controller has noticed. During this time, requests omit the client's rack, so that the leader itself
+returns the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

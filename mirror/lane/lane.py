@@ -3,12 +3,12 @@
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
 
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
-The methods here are the steps that concern several parts.
+`Lane` has methods for the steps that concern several parts.
 
-Invariants: Batches are sent in source order with consecutive sequences. At most five are in flight, apart
-from incomplete requests. After a new producer id or epoch, only one is in flight until the destination has
-accepted it: brokers accept any first sequence of an unknown producer, so a second batch could overtake a
-failed first. The ledger covers acknowledged items without gaps.
+Invariants: Batches are sent in source order with consecutive sequences. At most five batches are in flight,
+apart from incomplete requests. After a new producer id or epoch, only one batch is in flight until the
+destination has accepted it: brokers accept any first sequence of an unknown producer, so a second batch could
+overtake a failed first. The ledger covers acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Lane:
         return self.state is LaneState.COPYING and self.intent is None
 
     def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
-        """Return whether another batch may be sent. `most`: limit in flight once one was accepted."""
+        """Return whether another batch may be sent. `most`: limit in flight after the first acceptance."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
@@ -194,7 +194,7 @@ class Lane:
             read.times.record_end(end, requested_at, now, now_ms, self.checkpoint)
 
     def _end_excuse(self) -> None:
-        """Count every record again once all records that existed when the lane caught up are delivered."""
+        """Count every record in the latency again once the lane's backlog is delivered."""
         if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
             self.read.excused, self.progress.caught_up = None, excused.excuse.name
 
@@ -220,14 +220,13 @@ class Lane:
         self.dirty = False
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
+        """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec.destination_topic, end)
 
     def begin(self, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. The limits do not apply to earlier
-        offsets."""
+        """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
         self.progress.ledger = Ledger(position)
         self.progress.offset_map = OffsetMap()
         self.read.position = position
@@ -236,8 +235,8 @@ class Lane:
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
         """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
 
-        Starts a new ledger; with `same_log`, keeps the map before it. `leader_epoch`: epoch of the record
-        before `position`, -1 if unknown.
+        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
+        record before `position`, -1 if unknown.
         """
         self.drop()
         read, progress = self.read, self.progress
@@ -389,7 +388,7 @@ class Lane:
         self.ownership.needs_fence = True
 
     def lay_down(self) -> ProducerStamp | None:
-        """Stop writing under the current producer identity; return it. Drop progress in a transaction."""
+        """Stop writing under the current producer identity; return it. Forget uncommitted progress."""
         if self.ownership.is_in_transaction and not self.is_broken:
             self.contents = Contents.UNREAD
         return self.ownership.lay_down(self.progress.version)

@@ -39,13 +39,13 @@ class OffsetClass(IntEnum):
     ABORTED = 2
     """A record of an aborted transaction, skipped under read_committed."""
     FILTERED = 3
-    """Dropped by a transform or by the rejection policy."""
+    """The record was dropped by a transform or by the rejection policy."""
     COMPACTED = 4
     """The offset has no record: compaction, or a batch that compaction emptied."""
     LOST = 5
-    """Removed from the source before it was copied: truncation or retention."""
+    """The record was removed from the source before it was copied: truncation or retention."""
     DEAD_LETTERED = 6
-    """Rejected by the destination; the record is in the dead-letter topic."""
+    """The record was rejected by the destination, and is in the dead-letter topic."""
 
 
 class Unaccounted(Exception):
@@ -119,7 +119,7 @@ class Ledger:
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted if they do not follow the last offset."""
+        """Account for offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)

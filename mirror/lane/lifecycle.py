@@ -39,8 +39,8 @@ carries out the intent. The first matching line applies:
     any, RESTART                                | STARTING, dropping them
 
 A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation (`turn`)
-increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: operations begun in
-an earlier generation no longer count.
+increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: results of
+operations from an earlier generation are ignored.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class OutBatch:
     The batch accounts for the source offsets [`first_offset`, `next_offset`): `runs` are the offsets of its
     records, in order; `passed` has the class of all other offsets. `target`: destination offset, once
     acknowledged. The batch was received between `began_at` and `fetched_at` (monotonic seconds). `appended`:
-    bounds of the time at which its records were appended to the source log.
+    bounds of the time at which the records were appended to the source log.
     """
 
     __slots__ = (
@@ -147,8 +147,8 @@ Item = OutBatch | SkippedOffsets
 
 
 class FoundRecords(NamedTuple):
-    """A run of `length` records that a comparison found at the destination. `source` and `target` are its
-    first offsets at the source and the destination."""
+    """A run of `length` records that a comparison found at the destination. `source`, `target`: first offset
+    of the run at the source and at the destination."""
 
     source: int
     target: int

@@ -148,7 +148,7 @@ class LaneProgress:
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Account for an acknowledged batch of the partition `place`. Return the number of offsets before it
+        """Account for an acknowledged batch of the partition `place`. Return the number of preceding offsets
         that other producers have written."""
         target, foreign = outgoing.target, 0
         self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
@@ -193,8 +193,8 @@ class LaneProgress:
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
         """Return whether this progress belongs to this destination topic and to the time after that restart.
 
-        The topic id is empty if unknown. A record that an operator has written manually contains no
-        destination, and always matches.
+        The topic id is empty if unknown. A manually written record contains no destination, and always
+        matches.
         """
         if self.restart_ms < restart_ms and self.target_topic:
             return False
@@ -275,7 +275,8 @@ def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
 def is_outdated(stored: bytes, newer: bytes) -> bool:
     """Return whether a former owner of the lane wrote `newer`, although `newer` was written after `stored`.
 
-    Such an owner was frozen, and wrote its old state when it resumed. Epochs of a producer id only increase.
+    A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
+    increase.
     """
     before, after = _owner(stored), _owner(newer)
     if not before or after is None:

@@ -1,7 +1,7 @@
 """User-supplied regular expressions, matched in linear time.
 
-RE2 (google-re2) compiles them, so no expression can take exponential time. Look-around and back-references,
-which RE2 does not support, are rejected.
+RE2 (google-re2) compiles the expressions, so no expression can take exponential time. Look-around and
+back-references, which RE2 does not support, are rejected.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Size limit, in RE2 instructions, of an expression that matches many names in one call. Such a call blocks
-all other threads."""
+"""Size limit, in RE2 instructions, of an expression that matches many names in one call. A call with many
+names blocks all other threads."""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")

@@ -145,7 +145,8 @@ def _gathered(
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
-    """Return a move for each partition whose task or instance differs, sorted by group and partition."""
+    """Return a move for each partition whose task or instance differs between the plans, sorted by group and
+    partition."""
     present = {placement.task: placement for placement in before}
     changed = [placement for placement in after if present.get(placement.task) != placement]
     kept = {placement.task for placement in after} - {placement.task for placement in changed}
@@ -183,9 +184,9 @@ class PlanningRequest:
     partition was added or removed, and level the load. `recent`: loads of earlier observations, oldest first.
     A peak that only the latest observation has causes no move and no new task; a task that any of these
     observations needs is not removed. `calm`: reason why optional moves are suspended; empty if they are
-    allowed. While they are suspended, no task is removed. `scale_in_headroom`: share of each remaining task
-    to keep free when tasks are removed; None for the planner's default. `strategy`: name of the strategy that
-    the group's datastreams choose; None for the service's default.
+    allowed. While optional moves are suspended, no task is removed. `scale_in_headroom`: share of each
+    remaining task to keep free when tasks are removed; None for the planner's default. `strategy`: name of
+    the strategy that the group's datastreams choose; None for the service's default.
     """
 
     group: GroupName

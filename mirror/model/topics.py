@@ -122,12 +122,12 @@ class TopicSelection:
 
     `include` and `exclude` are regular expressions that must match the whole topic name; `exclude` takes
     precedence. Names that start with two underscores belong to Kafka and its tools; names that start with
-    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal`
-    is true, so that `.*` never selects them by accident. A topic of Headrace is also mirrored if the
-    expression contains its full name.
+    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Topics of Kafka and Headrace are
+    mirrored only if `internal` is true, so that `.*` never selects them by accident. A topic of Headrace is
+    also mirrored if the expression contains its full name.
 
     `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
-    This field is derived from the definition and is not stored in it.
+    `canary` is derived from the definition and is not stored in it.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """

@@ -115,7 +115,7 @@ def encode_request(
 
 
 def decode_response(version: int, body: View) -> ProduceResponse:
-    """Decode a complete response of that version. Raises CorruptData for other data."""
+    """Decode a complete response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):

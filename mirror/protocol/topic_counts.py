@@ -23,7 +23,7 @@ _SHORT: Final = struct.Struct(">h")
 _BEFORE_LISTS: Final = 14
 """Size of a partition's error, number, leader and leader epoch.
 
-The replicas, in-sync replicas and offline replicas follow.
+In a response, the replicas, in-sync replicas and offline replicas follow these fields.
 """
 _OF_ONE_BYTE: Final = 0x80
 
@@ -36,7 +36,7 @@ class TopicCounts(NamedTuple):
 
 
 def decode_counts(version: int, body: View) -> TopicCounts:
-    """Decode a complete response of that version. Raises CorruptData for other data."""
+    """Decode a complete response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, memoryview(body), bytes(body))
     except (struct.error, IndexError, UnicodeDecodeError):

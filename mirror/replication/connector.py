@@ -1,10 +1,10 @@
 """Connectors: the two Protocols for systems other than Kafka, and their lookup.
 
-A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to it as `NAME:/PATH`, such as
-`file:/var/landing`. A package registers it as an entry point of the groups `headrace.sources` and
-`headrace.sinks`; the entry point is a function that takes the text after the colon.
-`mirror.jobs.transfer_job` copies records from a source to a sink. It relies only on the contract below;
-`tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
+A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to a connector as `NAME:/PATH`,
+such as `file:/var/landing`. A package registers a connector as an entry point of the groups
+`headrace.sources` and `headrace.sinks`; the entry point is a function that takes the text after the colon.
+`mirror.jobs.transfer_job` copies records from a source to a sink. The job relies only on the contract in this
+module; `tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
 
 Kafka-to-Kafka copies do not use connectors: the lanes of the engine copy whole batches without decompressing
 them.
@@ -50,7 +50,8 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: every earlier record of that origin is committed or was skipped on purpose."""
+    """A committed position: every earlier record of the log `origin` is committed or was skipped on
+    purpose."""
 
     next_offset: int
     origin: str = ""

@@ -1,6 +1,6 @@
 """Engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
-This module wires the parts and runs the loop. A batch passes through them in this order: `fetcher` ->
+This module wires the parts and runs the loop. A batch passes through the parts in this order: `fetcher` ->
 `fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane` (ledger,
 map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
 its dependencies in its constructor.

@@ -101,14 +101,14 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Do not copy these source records. `source`: identity of the lane's source when the records were
-    rejected."""
+    """Exclude these source records from copying. `source`: identity of the lane's source when the records
+    were rejected."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Do not copy the batch that ends at this source offset.
+    """Exclude the batch that ends at this source offset from copying.
 
     `source`: identity of the lane's source when it read the batch.
     """

@@ -45,11 +45,11 @@ class CopyingSettings(Settings):
     rate."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
     """Maximum number of connections for writing to a distant broker: one for each partition. If the TCP
-    window limits the rate, further ones send several batches of a partition in parallel, up to the same
-    number. Nearby brokers get three connections."""
+    window limits the rate, further connections send several batches of a partition in parallel, up to the
+    same number. Nearby brokers get three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
     """Memory in bytes for data that the connections of `read_connections` read ahead, and the same amount for
-    batches sent to distant brokers in parallel. Connections to other brokers do not use it."""
+    batches sent to distant brokers in parallel. Connections to other brokers do not use this memory."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)

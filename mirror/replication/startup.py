@@ -291,7 +291,8 @@ class LaneStartup:
     def _begin_at_offset(self, lane: Lane) -> None:
         """Start at the requested offset.
 
-        If the source has deleted that offset, or its log ends before it, this counts as a loss.
+        If the source has deleted the requested offset, or its log ends before that offset, the missing
+        records count as a loss.
         """
         assert lane.spec.start_offset is not None
         lane.begin(lane.spec.start_offset)

@@ -142,8 +142,8 @@ class LaneOwnership:
         """Stop writing under the current producer identity, and return it. `stored`: version of the loaded
         progress.
 
-        A transactional identity is acquired again only after a check that no other owner has it. Until then
-        the lane begins no transaction, and does not commit an open transaction.
+        A transactional identity is acquired again only after a check that no other owner has it. Until this
+        check, the lane begins no transaction, and does not commit an open one.
         """
         identity, self.identity = self.identity, None
         if identity is not None and identity.transactional and self.disputed is None:

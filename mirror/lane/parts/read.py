@@ -112,8 +112,8 @@ class LaneRead:
         return self.rules.read_committed and at_open_transaction
 
     def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
-        """Do not count the backlog from the start of the lane in the latency, and for up to `patience_ms` nor
-        the records behind that backlog."""
+        """Exclude the backlog at the start of the lane from the latency, and for up to `patience_ms` also the
+        records behind that backlog."""
         if excuse.name:
             self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
 

@@ -13,8 +13,8 @@ from mirror.model import bounds
 @dataclass(frozen=True, slots=True)
 class Creation:
     """Idempotency record of a creation. `key`: digest of the caller and its idempotency key; `wish`: digest
-    of the request. Both are stored with the definition, so every instance can recognize a retry while the
-    datastream exists."""
+    of the request. The digests are stored with the definition, so every instance can recognize a retry while
+    the datastream exists."""
 
     key: str
     wish: str

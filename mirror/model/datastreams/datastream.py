@@ -82,7 +82,7 @@ class StartPosition(StrEnum):
     """The committed offset of the datastream's consumer group; if none is committed, the end of the log."""
     EARLIEST_LOCAL = "earliest-local"
     """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
-    skipped. On brokers without tiered storage, this is the earliest record."""
+    skipped. Without tiered storage, the earliest record is the first on the brokers' disks."""
     TIMESTAMP = "timestamp"
     """The first record whose timestamp is not before a given time; without such a record, the end of the
     log."""
@@ -316,7 +316,7 @@ class Datastream:
 
     @property
     def expires_ms(self) -> int | None:
-        """Expiry time of the datastream (epoch ms); None means never. Brooklin's metadata keys set it."""
+        """Expiry time of the datastream (epoch ms); None means never. Set by Brooklin's metadata keys."""
         if self.created_ms is None or TTL_MS not in self.metadata:
             return None
         return self.created_ms + int(self.metadata[TTL_MS])

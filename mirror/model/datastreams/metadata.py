@@ -36,7 +36,7 @@ UUID: Final = "datastreamUUID"
 """Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Start positions allowed for a restart. Other start positions would skip records."""
+"""Start positions allowed for a restart. A restart at any other start position would skip records."""
 _LARGEST_BYTES: Final = 100_000
 """Maximum total size of keys and values in bytes of UTF-8; JSON escapes can make them six times as large."""
 _MOST_KEYS: Final = 1_000

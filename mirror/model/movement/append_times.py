@@ -3,12 +3,12 @@
 Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
 was sent at time S, that its response arrived at time R, and that the response contains the end offset E.
 Records from E on were therefore appended after S, and records before E before R, both by our clock. A
-timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
-append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
+timestamp before the bounds (the producer's clock is behind, or the record is older than its append) or after
+the bounds (the clock is ahead) is replaced by the bound.
 
 While a lane is behind and does not fetch, the bounds are far apart. If the producer's clock is ahead, the
-largest error that was measured while the bounds were close is then subtracted from its timestamps. The result
-is at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
+largest error that was measured while the bounds were close is subtracted from its timestamps. The result is
+at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
 look older.
 """
 
@@ -48,8 +48,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log: later records were appended after `requested_at`, others before
-    `answered_at`."""
+    """End offset of the log: later records came after `requested_at`, earlier ones before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -137,7 +136,7 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the mark whose two neighbours are closest in time; the first and last mark are kept."""
+        """Drop the end offset whose two neighbours are closest in time; keep the first and the last."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]

@@ -5,8 +5,8 @@
 - By size: bytes that can arrive before the backlog exceeds `retention.bytes`, divided by the growth rate of
   the partition.
 - By movement: records between the log start and our position, divided by the rate at which the log start
-  advances, whatever the topic's settings are. This estimate applies once the start has moved at least twice,
-  and until twice the time between its steps has passed without another step.
+  advances, whatever the topic's settings are. The estimate by movement applies once the log start has moved
+  at least twice, and expires when the log start has not moved for twice the time between its moves.
 
 The earliest result applies. Records held back by a transaction are deleted like any others.
 
@@ -36,7 +36,7 @@ _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
 """Minimum length of a history from which the trend of a moving lane is derived, so that a short burst does
-not count as a trend. A loss that would happen sooner than this is reported immediately."""
+not count as a trend. A loss that would happen within this time is reported immediately."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:

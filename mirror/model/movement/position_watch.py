@@ -2,9 +2,9 @@
 Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
-After the worker has reported one such position, it withholds the following ones. It keeps the last few
-uneventful positions, and sends them together with the next eventful one. The instance can then apply the
-rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
+After the worker has reported one uneventful position, it withholds further uneventful positions. The worker
+keeps the last few of these, and sends them together with the next eventful position. The instance can then
+apply the rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, this module evaluates the time to loss by the rules
@@ -84,7 +84,8 @@ class PositionWatch:
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
-        """Log starts that were reported to the instance, followed by those not reported yet."""
+        """Log starts that were reported to the instance, followed by log starts that were not reported
+        yet."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
@@ -118,7 +119,7 @@ class PositionWatch:
     ) -> bool:
         """Process a new position; return whether it can be withheld. `moments`: times of this report and of
         the worker's previous report, even if that report omitted this lane. `copied`: records and bytes
-        between them. The other arguments are as in `LanePosition` and `Waypoint`."""
+        copied between these times. All other arguments are as in `LanePosition` and `Waypoint`."""
         at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if answered_at > self._at and self._is_caught_up:

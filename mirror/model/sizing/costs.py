@@ -33,8 +33,8 @@ _BUSY_SHARE: Final = 0.5
 """Share of the busiest hour's CPU time. Hours with less CPU time are ignored: they do not determine the
 capacity, and most of their CPU time is polling."""
 _FURTHEST: Final = 4
-"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above it, the network
-or a disk may be the bottleneck."""
+"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above this limit, the
+network or a disk may be the bottleneck."""
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9
 """Maximum share of CPU time that is excluded, even if a worker was almost idle."""
@@ -92,7 +92,7 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Return the sums over the intervals of both."""
+        """Return the sums over the intervals of `self` and `other`."""
         names = [field.name for field in fields(self) if field.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))

@@ -1,9 +1,9 @@
 """Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
-the attributes, so brokers and the mirror can renumber a batch at almost no cost. Besides, the mirror changes
-only the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the source's
-identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
+the attributes, so brokers and the mirror can renumber a batch at almost no cost. Apart from these fields, the
+mirror changes only the producer identity: the destination deduplicates by (producer id, epoch, sequence), and
+the source's identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp
@@ -159,7 +159,7 @@ def first_size(records: memoryview) -> int:
 def verify(batch: memoryview, header: BatchHeader) -> None:
     """Verify the checksum and counts of a complete batch. Raises CorruptData with the batch's offset.
 
-    Must precede `stamp`, which adjusts the checksum only for its own changes.
+    Call this before `stamp`, which adjusts the checksum only for its own changes.
     """
     if crc32c(batch[CHECKED_FROM:]) != header.checksum:
         raise CorruptData(f"batch at offset {header.base_offset} does not match its checksum")

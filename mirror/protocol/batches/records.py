@@ -1,7 +1,7 @@
 """Records as values: decode and encode the payload of a batch of format 2.
 
-This is slow, and used only where the contents of records matter: transforms, comparison with the end of the
-destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
+Decoding is slow, and used only where the contents of records matter: transforms, comparison with the end of
+the destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
 """
 
 from __future__ import annotations

@@ -125,9 +125,8 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Create ACLs; existing ones stay as they are. Requires Alter on the cluster.
-
-    Send it to the controller. Outcomes are in the order of `acls`.
+    """Create ACLs; existing ACLs remain unchanged. Requires Alter on the cluster. Send this request to the
+    controller. Outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:
@@ -154,9 +153,8 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Delete exactly these ACLs; missing ones are no error. Requires Alter on the cluster.
-
-    Send it to the controller. Outcomes are in the order of `acls`.
+    """Delete exactly these ACLs; missing ACLs are no error. Requires Alter on the cluster. Send this request
+    to the controller. Outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:

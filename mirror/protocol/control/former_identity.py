@@ -1,7 +1,7 @@
 """Decides from the coordinator's description whether a lane still owns its transactional id.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
-abort the transaction of the new owner and fence it. The distance between the epochs distinguishes them:
+abort the transaction of the new owner and fence it. The distance between the epochs distinguishes the cases:
 
     event since we had (id, epoch)                           | the coordinator shows
     ---------------------------------------------------------|-------------------------------------------
@@ -13,10 +13,10 @@ abort the transaction of the new owner and fence it. The distance between the ep
                                                              | the old protocol
     another owner's init while our transaction was open      | the epoch after the next
 
-Empty under the next epoch is ambiguous. The coordinator resolves this case, because it returns the id to us
+Empty under the next epoch is ambiguous, but the coordinator resolves the ambiguity: it returns the id to us
 only if we had the previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been
 open: another owner, using the old protocol, initialised the id while no transaction was open, and then
-aborted its own first transaction. This looks like an abort of our transaction.
+aborted its own first transaction, which looks like an abort of our transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAST_EPOCH: Final = 32_766
 def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
     """Return whether `later` is the (id, epoch) that the coordinator assigns directly after `former`.
 
-    In this case, no other owner can have taken the transactional id in between.
+    If the epochs follow directly, no other owner can have taken the transactional id in between.
     """
     if former[1] >= _LAST_EPOCH:
         return later[0] != former[0] and later[1] == 0

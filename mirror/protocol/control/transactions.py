@@ -53,7 +53,7 @@ def init_producer_id(
     """Acquire the producer id of a transactional id, or bump its epoch.
 
     Aborts an open transaction of the previous owner. `known`: producer id and epoch that the caller has. If
-    they are given, the broker rejects the request if another producer has acquired the id in the meantime
+    `known` is given, the broker rejects the request if another producer has acquired the id in the meantime
     (KIP-360, version 3).
     """
 

@@ -90,7 +90,7 @@ class AheadConnections:
             self._shrink(0)
 
     def close(self) -> None:
-        """Close all connections, and open none again."""
+        """Close all connections permanently."""
         self._is_closed = True
         self._shrink(0)
 

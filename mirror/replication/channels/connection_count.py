@@ -1,9 +1,9 @@
-"""Number of connections used for reading, increased while more connections copy faster.
+"""Number of connections used for reading, increased as long as the rate rises.
 
 Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
 1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether more connections help depends on the
-network and on the mirror. So this module tries: it multiplies the number, measures the rate, and restores the
-previous number if the rate has not risen.
+network and on the mirror. This module therefore tries: it multiplies the number, measures the rate, and
+restores the previous number if the rate has not risen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 _FIRST: Final = 4
-"""First number of additional connections. Even without a window limit these help, because a response is
-transferred while another one is processed."""
+"""First number of additional connections. Several connections help even without a window limit, because a
+response is transferred while another one is processed."""
 _GROWTH: Final = 4
 _LEAST_GAIN: Final = 1.25
 """Factor by which the rate must rise for the larger number to be kept."""

@@ -122,8 +122,8 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the maximum bytes per partition in a response. If more partitions share a response, more of
-        them fit into one produce request, and the memory of the response is free sooner."""
+        """Return the maximum bytes per partition in a response. The more partitions share a response, the
+        more fit into one produce request, and the sooner the memory of the response is free."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)

@@ -94,8 +94,8 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Read from the leader for a while if the lane reads from a follower. Return False if it reads from
-        the leader."""
+        """Read from the leader for a while if the lane reads from a follower. Return False if the lane
+        already reads from the leader."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))

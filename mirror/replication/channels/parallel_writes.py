@@ -41,9 +41,9 @@ _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a merged batch; a larger one would use the memory of several connections."""
 _WINDOWS_MERGED: Final = 1.25
-"""Maximum size of a merged batch, in windows per connection of the partition. A partition writes at most one
-batch per round trip plus the broker's processing time, so batches must be large; but even larger batches use
-more memory, and the connections wait longer for each other."""
+"""Maximum size of a merged batch, in windows per connection of the partition. Batches must be large, because
+a partition writes at most one batch per round trip plus the broker's processing time. Larger batches than
+this would use more memory, and the connections would wait longer for each other."""
 _MOST_CONNECTIONS: Final = 12
 """Maximum number of connections for one partition. A partition writes at most one batch per round trip, so
 more connections would not be faster."""
@@ -196,7 +196,7 @@ class ParallelWrites:
             self._is_bound, self._window_bytes = False, 1
 
     def close(self) -> None:
-        """Close all connections, and open none again."""
+        """Close all connections permanently."""
         self._is_closed = True
         for via in list(self._open.values()):
             via.connection.close()

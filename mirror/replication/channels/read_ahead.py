@@ -1,10 +1,10 @@
 """Reading ahead on additional connections, for brokers whose distance limits the rate of a connection.
 
-A broker sends about one socket buffer per round trip on a connection. So partitions with a backlog are read
-on several connections: consecutive ranges of offsets are requested at the same time, and their responses are
-passed on in order (`read_plan.py`). These requests use no fetch session. If a request does not return records
-of the expected offsets, because of an error, an empty response or a lost broker, the channel itself requests
-the partition.
+A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
+read on several connections: consecutive ranges of offsets are requested at the same time, and their responses
+are passed on in order (`read_plan.py`). Requests on additional connections use no fetch session. If a request
+does not return records of the expected offsets, because of an error, an empty response or a lost broker, the
+channel itself requests the partition.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Pure. Several requests for consecutive ranges of offsets are outstanding on different connections, and their
 responses arrive in any order. A range is passed on only when the lane has reached it: data before the lane's
-position is skipped, and data after it has to wait. So a wrong estimate of a range costs a request, but never
-a record.
+position is skipped, and data after it has to wait. A wrong estimate of a range therefore costs a request, but
+never a record.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ class ReadPlan:
         """Add and return the next range: about `most_bytes`, at least one batch, and ending at `end` at the
         latest.
 
-        Brokers return only whole batches, so a batch on the border of two ranges would be received twice.
-        This is avoided if all batches have the same number of offsets: the range then ends with a batch.
+        Brokers return only whole batches, so a batch on the border of two ranges is received twice. If all
+        batches have the same number of offsets, a range ends with a batch, so that no batch is received
+        twice.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)

@@ -2,9 +2,9 @@
 
 Each broker has three channels with up to five requests in flight each, and another channel for
 under-replicated partitions. A distant broker has a channel for each partition, up to a limit. A request takes
-one batch from each lane that is ready, up-to-date lanes first, until it is full. So requests are large under
-load, and on a quiet topic a batch is sent at once. Transactions cannot share a request, so a transactional
-lane has its own requests.
+one batch from each lane that is ready, up-to-date lanes first, until it is full. Requests are thus large
+under load, and on a quiet topic a batch is sent immediately. Transactions cannot share a request, so a
+transactional lane has its own requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ several connections, it can receive a request while it validates and stores the 
 bench mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
 """Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
-connection in order, so this wait must not delay other lanes."""
+connection in order: this wait would delay lanes that share it."""
 
 
 Sent = dict[Place, tuple[Lane, OutBatch]]

@@ -1,10 +1,10 @@
 """Order of the requests of one partition that are sent in parallel on several connections.
 
-Pure. A broker processes a request only after it has received the last byte. So every request is sent without
-its last bytes, and these are sent after the response to the previous request has arrived. The broker thus has
-at most one complete request of the partition: the order is certain, and after a failure only the batch of
-that request may be stored. Only a response proves that the broker has processed a request, because requests
-on different connections may overtake each other.
+Pure. A broker processes a request only after it has received the last byte. Every request is therefore sent
+without its last bytes, which follow after the response to the previous request. The broker thus has at most
+one complete request of the partition: the order is certain, and after a failure only the batch of that
+request may be stored. Only a response proves that the broker has processed a request, because requests on
+different connections may overtake each other.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class WriteOrder(Generic[R]):
         return self.take_all()
 
     def take_all(self) -> list[tuple[R, bool]]:
-        """Remove all requests and return them as `take_lost` does. The caller must close their
-        connections."""
+        """Remove all requests and return them as `take_lost` does. The caller must close the connections of
+        these requests."""
         taken = [(request, self.is_whole(request)) for request in self.requests]
         self.requests.clear()
         self.is_broken = self._is_first_whole = self._is_first_lost = False

@@ -211,8 +211,8 @@ class AckHandler:
     def _destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
         """Pause or restart the lane after the destination lost records.
 
-        In this case, an open transaction must not be committed: if the log has lost the abort marker of an
-        earlier transaction with the same producer id, the commit would include the records of that
+        After such a loss, an open transaction must not be committed: if the log has lost the abort marker of
+        an earlier transaction with the same producer id, the commit would include the records of that
         transaction.
         """
         error = lane.halting_loss if is_gap else None

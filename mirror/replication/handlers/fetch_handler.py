@@ -192,8 +192,8 @@ class FetchHandler:
     def _note_transactions(self, lane: Lane) -> None:
         """Track whether an open transaction blocks the lane.
 
-        This is also checked after a response with records, because a fetch session omits a partition whose
-        high watermark is unchanged.
+        Also called after a response with records, because a fetch session omits a partition whose high
+        watermark is unchanged.
         """
         if lane.read.is_blocked:
             self.hanging.holds(lane)

@@ -1,9 +1,9 @@
 """Batches that the destination rejects: find the offending records and apply the policy.
 
-Brokers that support Produce 8 may name the offending records. In all other cases, the batch is decoded. The
-mirror first encodes it again as a whole, which helps if the broker does not accept its variant of a codec,
-and then record by record. The policy (pause, dead-letter, skip) applies only to the offending records; by
-then, all records before them have reached the destination.
+Brokers that support Produce 8 may name the offending records. If the broker names no record, the batch is
+decoded. The mirror first encodes the batch again as a whole, which helps if the broker does not accept the
+producer's variant of a codec, and then record by record. The policy (pause, dead-letter, skip) applies only
+to the offending records; by then, all records before them have reached the destination.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Rejections:
         self._lanes = lanes
         self._runner = runner
         self._aside: set[Lane] = set()
-        """Lanes whose dead letters are being written. Further rejections of such a lane are ignored, because
-        they will recur."""
+        """Lanes whose dead letters are being written. Further rejections of a lane in this set are ignored,
+        because they will recur."""
 
     def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""

@@ -1,8 +1,8 @@
 """Reports of lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
-Such lanes are not paused, because every step is retried. After some seconds, the reason and the start of the
-wait are reported, until the lanes make progress. Only silent clusters and failed lanes are recorded, so lanes
-that copy normally need no processor time for this.
+Waiting lanes are not paused, because every step is retried. After some seconds, the reason and the start of
+the wait are reported, until the lanes make progress. Only silent clusters and failed lanes are recorded, so
+lanes that copy normally need no processor time for this.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Detection of records that the destination lost unnoticed, such as after an unclean election.
 
 After such a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. If
-the lost records were batches of the lane, produce responses reveal the loss. If they were markers, or batches
-of an owner that stored no progress, the log must be read. Before that, former owners are fenced, so that they
-write nothing more. Three findings prove a loss: an offset in the lane's map is after the end of the log, at a
-marker, or at a record of an aborted transaction; a batch below the last known log end has a newer epoch than
-any that the lane knows; or an offset in the map that the lane's owner itself wrote (from `owned_from` on)
-belongs to a batch of another writer.
+the lost records were batches of the lane, produce responses reveal the loss. If the lost records were
+markers, or batches of an owner that stored no progress, the log must be read. Before the log is read, former
+owners are fenced, so that they write nothing more. Each of three findings proves a loss. First: an offset in
+the lane's map is after the end of the log, at a marker, or at a record of an aborted transaction. Second: a
+batch below the last known log end has a newer epoch than the epochs that the lane knows. Third: an offset in
+the map that the lane's owner itself wrote (from `owned_from` on) belongs to a batch of another writer.
 
 Limit: if another producer writes before the lane's next batch, its records have the offsets of the lost
 records, and a running lane takes them for records after its own.

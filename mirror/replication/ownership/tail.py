@@ -6,8 +6,8 @@ is read from there and matched record by record (key, value, headers, timestamp)
 checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
 batches could arrive after the comparison.
 
-A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. It
-is also possible that the lane has skipped the batch, according to its policy, and sent later batches.
+A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. The
+lane may also have skipped an undecodable batch, according to its policy, and sent later batches.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return which source records after the lane's checkpoint the destination contains in [target_next, end).
+    """Return the source records after the lane's checkpoint that the destination contains in [target_next,
+    end).
 
     Raises Unreachable. If the lane cannot send a batch, and the destination has records after those before
     this batch, raises the error of the batch: CorruptData, BatchTooLarge or TransformFailed.
@@ -121,7 +122,7 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 class _Expected:
     """Records and undecodable batches that the lane would send from its checkpoint on, in order.
 
-    `trouble`: the error that then stops the lane.
+    `trouble`: the error that stops the lane after these.
     """
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
@@ -145,7 +146,8 @@ class _Expected:
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
         """Return the records and batches that the destination may contain next: the first record, and the
-        undecodable batches before it, which the lane may have skipped. Empty at the end of the source."""
+        undecodable batches before it, which the lane may have skipped. The result is empty at the end of the
+        source."""
         may_skip = self._class_of_refused is not None
         while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
             following = await self._next()

@@ -1,6 +1,6 @@
 """Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
 A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). Such a partition lacks bandwidth if its time to loss hardly grows. While a
+(`mirror.model.movement.loss`). A partition in reach lacks bandwidth if its time to loss hardly grows. While a
 partition in reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time,
 yield: their combined rate is halved at each check, down to an eighth of the worker's throughput. The rate
 rises again when no partition lacks bandwidth. Partitions are therefore throttled only as far as needed, and
@@ -8,9 +8,9 @@ every partition keeps a minimum rate. If no partition is in reach, none yields.
 
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
-needs exceeds the worker's throughput, all partitions would lose records one after another. So the partitions
-with the largest needs are given up until the remaining needs fit, which saves the most partitions. A
-partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
+needs exceeds the worker's throughput, all partitions would lose records one after another. The partitions
+with the largest needs are therefore given up until the remaining needs fit, which saves the most partitions.
+A partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
 have yielded for a while, because then the bottleneck is elsewhere. Partitions that are given up yield too,
 and are checked again each time.
 """

@@ -1,8 +1,9 @@
 """Reports of lanes delayed by a quota: of their task, their datastream or a broker.
 
-Such lanes copy at the intended rate, so they are not paused. The report starts when the quota delays a lane
-for a considerable share of the time (`_HELD_SHARE`), and ends when this share is small (`_FREE_SHARE`). The
-first report follows within two seconds, so that the cause is known when the first records are late.
+Lanes delayed by a quota copy at the intended rate, so they are not paused. The report starts when the quota
+delays a lane for a considerable share of the time (`_HELD_SHARE`), and ends when this share is small
+(`_FREE_SHARE`). The first report follows within two seconds, so that the cause is known when the first
+records are late.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
     def _take_own(self, now: float) -> None:
-        """Note the delays by quotas of Headrace."""
+        """Record the delays by quotas of Headrace."""
         for lane, (held, bucket) in list(self._waiting.items()):
             if spent := held.take(now):
                 self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)

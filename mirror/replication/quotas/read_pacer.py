@@ -1,4 +1,4 @@
-"""Pacing of fetches: when a lane fetches, by its buffer, quotas and end, and in which tier, by its lag."""
+"""Pacing of fetches: buffer, quotas and end offset determine when a lane fetches; its lag, in which tier."""
 
 from __future__ import annotations
 

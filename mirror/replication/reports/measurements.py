@@ -27,9 +27,9 @@ _OVERDUE_SECONDS: Final = 1.0
 class MeasurementInterval(NamedTuple):
     """Interval of a measurement, and the instance that measures.
 
-    `time_ms`, `interval_ms`: end and length of the interval. `now`: its end in monotonic seconds. `asked`:
-    due time, in monotonic seconds, of the oldest outstanding fetch or produce response of any broker.
-    `silent`: `Cluster.silent_since` of clusters with overdue responses.
+    `time_ms`, `interval_ms`: end and length of the interval. `now`: end of the interval in monotonic seconds.
+    `asked`: due time, in monotonic seconds, of the oldest outstanding fetch or produce response of any
+    broker. `silent`: `Cluster.silent_since` of clusters with overdue responses.
     """
 
     end_ms: int
@@ -155,7 +155,7 @@ def _overdue(seconds: float) -> float | None:
 
 def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
     """Return the age of the oldest readable source record that is not acknowledged; 0 if there is none, None
-    if unknown. `has_response`: result of the function of that name.
+    if unknown. `has_response`: result of the function `has_response`.
 
     If the oldest waiting record was fetched, its age is that of the first record in its batch. A record that
     was not fetched yet is younger than the records delivered before it, and arrived after the lane last
