@@ -33,6 +33,6 @@ def produce_version(connection: Connection, *, in_transaction: bool) -> int:
 def has_implicit_transactions(connection: Connection) -> bool:
     """Return whether the cluster has finalised part 2 of KIP-890.
 
-    With it, Produce requests add partitions to a transaction, and every transaction has its own epoch.
+    If finalised, Produce requests add partitions to a transaction, and every transaction has its own epoch.
     """
     return connection.features.features.get(TRANSACTION_FEATURE, 0) >= IMPLICIT_LEVEL

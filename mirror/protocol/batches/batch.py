@@ -1,9 +1,9 @@
 """Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
-the attributes, so brokers and the mirror can renumber a batch at almost no cost. Apart from these fields, the
-mirror changes only the producer identity: the destination deduplicates by (producer id, epoch, sequence), and
-the source's identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
+the attributes, so brokers and the mirror can renumber a batch at almost no cost. The mirror otherwise changes
+only the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the source's
+identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp

@@ -393,7 +393,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Read from the leader, as a follower failed. Return False if no follower was read."""
+        """Read from the leader instead of a failed follower. Return False if no follower was read."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)

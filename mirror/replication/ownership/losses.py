@@ -8,8 +8,8 @@ the lane's map is after the end of the log, at a marker, or at a record of an ab
 batch below the last known log end has a newer epoch than the epochs that the lane knows. Third: an offset in
 the map that the lane's owner itself wrote (from `owned_from` on) belongs to a batch of another writer.
 
-Limit: if another producer writes before the lane's next batch, its records have the offsets of the lost
-records, and a running lane takes them for records after its own.
+Limit: if another producer writes before the lane's next batch, the new records have the offsets of the lost
+records, and a running lane may not detect the loss.
 """
 
 from __future__ import annotations
