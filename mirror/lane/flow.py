@@ -124,8 +124,8 @@ _LEASE_SECONDS: Final = 300.0
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
 """Time to read from the leader instead of a replica that has failed. A leader may redirect to a dead replica
-until the controller has noticed. During this time, requests omit the client's rack, so that the leader itself
-returns the records."""
+until the controller has noticed; requests to a leader after a failure therefore omit the client's rack, so
+that the leader itself returns the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -229,8 +229,8 @@ class LeftOut:
     """Distinguishes records that were skipped on purpose from missing records.
 
     `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
-    In joined ranges, these records cannot be distinguished from skipped records, so up to `forgotten` skipped
-    records count as missing there. If the first runs of the map were pruned, `forgotten` is 0.
+    In joined ranges, such mirrored records cannot be distinguished from skipped records, so up to `forgotten`
+    skipped records count as missing there. If the first runs of the map were pruned, `forgotten` is 0.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")

@@ -265,7 +265,7 @@ _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAI
 """States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""Intents that end with a comparison with the destination, which drops the items to read them again."""
+"""Intents that a comparison with the destination cancels: the items are dropped and read again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:

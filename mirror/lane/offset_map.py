@@ -2,7 +2,7 @@
 
 A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
 gaps needs only one run. A gap on either side (transaction markers, compaction, filtered records) starts a new
-run. Both offsets increase from run to run, so a lookup is a binary search.
+run. Source and destination offsets increase from run to run, so a lookup is a binary search.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. With `same_log`, keep the source and the map before it."""
+        """Start a new ledger at `position`. `same_log`: keep the source and the map before `position`."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)

@@ -232,10 +232,10 @@ class GroupPlan:
     sentence for every partition that changes its task. `offending`: partitions that alone exceed the usable
     capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`,
     `max_load_lower_bound_bytes_per_second`, `moved_lower_bound_bytes_per_second`: no feasible plan has fewer
-    tasks, a lower load of the fullest task, or moves less load. `overloaded`: tasks above usable capacity.
-    `estimated`, `defaulted`: partitions planned with the load of their topic, or with the default load.
-    `moves_left`: moves that exceed the budget of one plan. `stage`: stage that found the plan. `cut_short`:
-    searches that reached a time limit, so the same request may produce a different plan.
+    tasks, has a lower load of the fullest task, or moves less load. `overloaded`: tasks above usable
+    capacity. `estimated`, `defaulted`: partitions planned with the load of their topic, or with the default
+    load. `moves_left`: moves that exceed the budget of one plan. `stage`: stage that found the plan.
+    `cut_short`: searches that reached a time limit, so the same request may produce a different plan.
     """
 
     tasks: Mapping[TaskName, frozenset[TopicPartition]]

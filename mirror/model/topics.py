@@ -126,8 +126,8 @@ class TopicSelection:
     mirrored only if `internal` is true, so that `.*` never selects them by accident. A topic of Headrace is
     also mirrored if the expression contains its full name.
 
-    `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
-    `canary` is derived from the definition and is not stored in it.
+    `canary`: canary topic of the datastream, which is mirrored regardless of the expressions; empty if there
+    is none. `canary` is derived from the definition and is not stored in it.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """

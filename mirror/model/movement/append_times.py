@@ -2,11 +2,11 @@
 
 Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
 was sent at time S, that its response arrived at time R, and that the response contains the end offset E.
-Records from E on were therefore appended after S, and records before E before R, both by our clock. A
-timestamp before the bounds (the producer's clock is behind, or the record is older than its append) or after
-the bounds (the clock is ahead) is replaced by the bound.
+Then records from offset E on were appended after S, and records below E were appended before R (both by our
+clock). A timestamp before the bounds (the producer's clock is behind, or the record is older than its append)
+or after the bounds (the clock is ahead) is replaced by the bound.
 
-While a lane is behind and does not fetch, the bounds are far apart. If the producer's clock is ahead, the
+The bounds are far apart while a lane is behind and does not fetch. If the producer's clock is ahead, the
 largest error that was measured while the bounds were close is subtracted from its timestamps. The result is
 at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
 look older.

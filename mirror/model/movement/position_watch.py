@@ -3,9 +3,9 @@ Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
 After the worker has reported one uneventful position, it withholds further uneventful positions. The worker
-keeps the last few of these, and sends them together with the next eventful position. The instance can then
-apply the rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
-`tests/property/mirror/instance/test_lane_track.py`).
+keeps the last few uneventful positions, and sends them together with the next eventful position. The instance
+can then apply the rules of `mirror.model.movement.history` as if every position had been reported
+(`LaneTrack`; `tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, this module evaluates the time to loss by the rules
 of `mirror.model.movement.loss`. Positions are reported often while a loss is near.

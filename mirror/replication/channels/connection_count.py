@@ -23,7 +23,7 @@ rate."""
 _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
-"""Time before a larger number is tried again."""
+"""Time before a larger number of connections is tried again."""
 _EACH_KEPT: Final = 0.6
 """If a connection keeps at least this share of the rate that it had with fewer connections, its own window is
 the limit. A limit shared by all connections would reduce the rate to a quarter."""
@@ -47,7 +47,7 @@ class ConnectionCount:
         self._before = 0
         """Number before the last change, while the effect of the change is measured."""
         self._rate = 0.0
-        """Bytes per second with the number `_before`."""
+        """Bytes per second with `_before` connections."""
         self._bytes = 0
         self._measured_from: float | None = None
         self._held_until = 0.0

@@ -16,7 +16,7 @@ from mirror.protocol.batches.batch import HEADER_SIZE, MAGIC_AT, OVERHEAD, Batch
 from mirror.protocol.fetch import FetchedPartition
 
 _FORMAT: Final = 2
-"""Format of batches whose header contains the number of their offsets."""
+"""First batch format (magic) whose header contains the number of offsets."""
 _BATCHES_SEEN: Final = 8
 _MARGIN: Final = 256
 

@@ -44,7 +44,7 @@ several connections, it can receive a request while it validates and stores the 
 bench mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
 """Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
-connection in order: this wait would delay lanes that share it."""
+connection in order, so other lanes need other connections."""
 
 
 Sent = dict[Place, tuple[Lane, OutBatch]]

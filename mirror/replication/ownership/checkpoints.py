@@ -1,4 +1,4 @@
-"""Storage of progress: every few seconds for lanes that have advanced, and at once for lanes that stop.
+"""Storage of progress: every few seconds for lanes that have advanced, and immediately for lanes that stop.
 
 Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
 acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
