@@ -1,4 +1,4 @@
-"""Translation of a group's positions without the source: from the positions stored at the destination."""
+"""Translates a group's positions without the source, from the source positions stored at the destination."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translation of the last known positions. `as_of_ms`: time at which the oldest of these positions was
-    read from the source (epoch ms)."""
+    """Translations of a group's last known source positions. `as_of_ms`: time at which the oldest of these
+    positions was read from the source (epoch ms)."""
 
     moves: list[PositionMove]
     as_of_ms: int
 
 
 async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
-    """Return the groups that are stored at a cluster. Raises Unreachable."""
+    """Read the progress topic of a cluster, which stores the positions of groups. Raises Unreachable."""
     log = progress_log(GroupLog, bench, destination)
     await log.catch_up()
     return log
@@ -35,8 +35,8 @@ async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupL
 async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
-    """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
-    before. Raises NotFound without positions, Unreachable."""
+    """Return the offsets to commit at the destination, from the positions of the last synchronisation. `log`:
+    stored groups if already read. Raises NotFound if no positions are stored, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = log or await stored_groups(bench, job.destination)
@@ -61,5 +61,5 @@ async def plan_without_source(
 
 
 def _owner(key: bytes) -> bytes:
-    """Return the part of a record's key that names its datastream."""
+    """Return the part of a record key that identifies the datastream."""
     return key.rpartition(b".")[0]
