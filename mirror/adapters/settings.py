@@ -16,12 +16,12 @@ class TlsSettings(Settings):
     """Files for TLS connections."""
 
     ca_file: str = ""
-    """PEM file with the certificate authorities of the servers; empty: the system's certificate
-    authorities."""
+    """PEM file with the certificate authorities that sign server certificates; if empty, the system's
+    certificate authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
-    """PEM file of the key of `certificate_file`."""
+    """PEM file of the private key for `certificate_file`."""
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
 
@@ -100,8 +100,9 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Rack of this instance, in the terms of `broker.rack`. If the brokers have a `replica.selector.class`,
-    records are read from the replica that the leader selects, or from the leader if that replica fails."""
+    """Rack of this instance, with the same names as in `broker.rack`. If the brokers have a
+    `replica.selector.class`, records are read from the replica that the leader selects, or from the leader if
+    that replica fails."""
     advertised: list[str] = Field(default=["*"])
     """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
     excludes. Headrace does not connect to other listeners."""
@@ -136,12 +137,12 @@ class ZooKeeperSecurity(TlsSettings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Who may access znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
+    """Access to znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
     `automatic`: like `creator` if a mechanism is set, otherwise like `open`."""
 
     @property
     def is_private(self) -> bool:
-        """True if only Headrace's identity may access znodes that Headrace creates."""
+        """True if only Headrace's own identity may access the znodes that Headrace creates."""
         return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
 
     @model_validator(mode="after")
@@ -179,7 +180,7 @@ class ZooKeeperSettings(Settings):
 
 
 SNAPSHOT_SUFFIX: Final = "-snapshots"
-"""Suffix of the topic of snapshots."""
+"""Suffix of the name of the snapshot topic."""
 
 
 class CoordinationSettings(Settings):

@@ -25,9 +25,10 @@ _MOVE_SHARE: Final = 0.4
 timeout. The client moves to another server before the lease of the instance ends, even if the last response
 is a second old."""
 _ONLY_SERVER_SHARE: Final = 2 / 3
-"""The same share of the session timeout, if there is no other server."""
+"""Time without a response after which the client reconnects if there is no other server, as a share of the
+session timeout."""
 _AVOIDED_SECONDS: Final = 60.0
-"""Time for which a server that did not respond is tried only after the others."""
+"""Time for which an unresponsive server is tried only after all other servers."""
 
 Ready = tuple[list[socket], list[socket], list[socket]]
 HostPort = tuple[str, str, int]
@@ -133,7 +134,8 @@ class ServerWatch:
 
 
 def _has_decrypted(server: Any) -> bool:
-    """Return whether TLS has decrypted data that the kernel no longer reports."""
+    """Return whether the TLS layer has buffered decrypted data. The kernel does not report such data as
+    readable."""
     pending = getattr(server, "pending", None)
     return pending is not None and pending() > 0
 
