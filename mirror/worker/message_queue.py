@@ -89,7 +89,7 @@ class ChannelWriter:
 
     @property
     def taken(self) -> int | None:
-        """Number of chunks of the pending messages that the worker has read; None if no message is
+        """Number of chunks that the worker has read of the pending messages; None if no message is
         pending."""
         return None if self.is_idle else self._taken
 

@@ -16,15 +16,15 @@ _LONGEST_DEAF_SECONDS: Final = 30.0
 time."""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
-"""Time to read the last messages of a worker after its exit."""
+"""Maximum time to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Maximum silence counted between two checks. After a longer gap, in which this process was frozen or had no
-CPU, messages of the worker may still be unread."""
+"""Maximum silence that is counted between two checks. During a longer gap, this process was frozen or had no
+CPU, and messages of the worker may still be unread."""
 _BUSY_SHARE: Final = 0.05
 """Share of a core above which a silent worker counts as computing. A frozen or hung worker uses no CPU."""
 _BUSY_PATIENCE: Final = 3.0
-"""Factor by which the silence limit is longer for workers that compute or start. Within this time, the
-watchdog in the worker ends an endless loop and logs its stack."""
+"""Factor by which the silence limit is multiplied for workers that are computing or starting. Within this
+time, the watchdog in the worker ends an endless loop and logs its stack."""
 
 
 @dataclass(eq=False)

@@ -39,7 +39,8 @@ class TopicUseStore:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the observations by topic. A damaged node counts as missing: its topics count as new."""
+        """Return the observations by topic. A damaged node counts as missing, so that its topics count as
+        new."""
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
         found: dict[str, TopicSighting] = {}
@@ -122,7 +123,7 @@ class RetirementStore:
         return None if node is None else StoredRetirement(_retirement(path, node.data), node.version)
 
     def begin(self, retirement: Retirement) -> StoredRetirement:
-        """Store a new retirement. Raises IllegalTransition if there is one."""
+        """Store a new retirement. Raises IllegalTransition if the topic already has a retirement."""
         try:
             self._nodes.create(_path(retirement.cluster, retirement.topic), _encoded(retirement))
         except AlreadyExists as error:
@@ -143,7 +144,7 @@ class RetirementStore:
         return StoredRetirement(after, version)
 
     def note_problem(self, before: StoredRetirement, problem: str) -> StoredRetirement:
-        """Store why an attempt stopped."""
+        """Store the error of the last attempt."""
         return self.change(before, replace(before.retirement, problem=problem))
 
     def end(self, before: StoredRetirement) -> None:
