@@ -322,7 +322,7 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     for other in members:
         if differing := _differing(new, other):
             detail = (
-                f"datastreams of group {other.group} must be alike: its {differing} differs from {other.name}"
+                f"datastreams of group {other.group} must be alike: the {differing} of {other.name} differs"
             )
             pointer = pointer_to(["metadata", TASK_PREFIX])
             raise InvalidRequest(

@@ -294,7 +294,7 @@ class Transfer:
         elsewhere = "use another destination or another --state"
         if lane.origin and bounds.origin and lane.origin != bounds.origin:
             raise TopicRecreated(
-                f"{lane.place} is not the same log as the one that was copied up to offset {lane.read_to}",
+                f"{lane.place} was recreated since it was copied up to offset {lane.read_to}",
                 advice=elsewhere,
             )
         known_end = max(lane.read_to, lane.end or 0)

@@ -71,7 +71,7 @@ class VerifyJob:
         self.selection.require_topic_characters()
         if self.allows_expired and not self.state:
             raise InvalidRequest(
-                "without the progress of the copy, expired records cannot be told from lost ones",
+                "without the progress of the copy, expired records look like lost records",
                 advice="pass --state with the name that the copy had",
             )
 

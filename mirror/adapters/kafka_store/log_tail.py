@@ -73,7 +73,7 @@ class LogTail:
         await self._cluster.refresh([self._place.topic])
         found = self._cluster.topic_id(self._place.topic)
         if found and self._topic_id and found != self._topic_id:
-            raise LogDiscontinued(f"topic {self._place.topic} was created again")
+            raise LogDiscontinued(f"topic {self._place.topic} was recreated")
 
     def _taken(self, part: FetchedPartition) -> ReadRecords:
         records, position, epoch = list[LogRecord](), self._position, self._epoch

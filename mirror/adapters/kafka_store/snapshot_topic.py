@@ -56,7 +56,7 @@ class SnapshotTopic:
             return LogState()
         raise DamagedStore(
             f"the log {self._topics.log.topic} of {self._cluster.name} starts at offset {start}, and no"
-            f" intact snapshot of {self._topics.snapshots.topic} covers that",
+            f" intact snapshot of {self._topics.snapshots.topic} contains the earlier records",
             advice="set coordination.topic to a new name and import the latest headrace state export",
         )
 

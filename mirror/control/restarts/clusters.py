@@ -44,9 +44,9 @@ class RestartClusters:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(held.items())[:_MOST_NAMED])
             more = ", …" if len(held) > _MOST_NAMED else ""
             raise IllegalTransition(
-                f"{datastream.destination} holds {counted(sum(held.values()), 'offset')} that a restart may"
+                f"{datastream.destination} has {counted(sum(held.values()), 'offset')} that a restart may"
                 f" duplicate: {named}{more}",
-                advice="delete the records or topics there, or allow duplicates (--allow-duplicates)",
+                advice="delete these records or topics, or allow duplicates (--allow-duplicates)",
             )
 
     def _held(self, datastream: Datastream) -> Mapping[TopicPartition, int]:

@@ -99,4 +99,4 @@ def _data(proposal: Proposal) -> bytes:
 
 
 def _missing(identity: str) -> NotFound:
-    return NotFound(f"plan {shown(identity)} does not exist", advice="compute a new one")
+    return NotFound(f"plan {shown(identity)} does not exist", advice="compute a new plan")

@@ -176,7 +176,7 @@ def raise_refusal(refusal: CommandRefusal) -> NoReturn:
         case RefusalKind.NO_SESSION:
             raise SessionLost("the session with the coordination store has ended")
         case RefusalKind.ALIVE | RefusalKind.FORGOTTEN:
-            raise Unreachable("the coordination store cannot tell whether the request was applied")
+            raise Unreachable("it is unknown whether the coordination store applied the request")
 
 
 def _in_portions(nodes: Sequence[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:

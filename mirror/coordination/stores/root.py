@@ -60,6 +60,6 @@ def service_secret(nodes: NodeStore) -> str:
             continue
         if len(data) < _SECRET_BYTES:
             raise DamagedState(
-                f"znode {znodes.SHARED_KEY} is too short", advice="delete it to create a new secret"
+                f"the secret in {znodes.SHARED_KEY} is too short", advice="delete this node to get a new one"
             )
         return data.decode(errors="replace")

@@ -38,7 +38,7 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
         if principal in mine:
             raise Refused(
                 f"{principal} includes Headrace itself, which must write at both clusters",
-                advice="give producers principals of their own, and name these in dr.NAME.principals",
+                advice="give producers other principals, and list these in dr.NAME.principals",
             )
 
 
@@ -65,7 +65,7 @@ async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
         missing = set(denials) - await denials_at(cluster, broker)
         if missing:
             named = first_few(sorted({denial.topic for denial in missing}), _NAMES_SHOWN)
-            raise TimedOut(f"broker {broker} of {cluster.name} does not apply the denials for {named} yet")
+            raise TimedOut(f"broker {broker} of {cluster.name} does not deny Write on {named} yet")
 
 
 async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
@@ -83,8 +83,8 @@ async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
                 lost = answer.rights is not None and not answer.rights >= _OWN
             if lost:
                 raise Refused(
-                    f"{cluster.principal} has no right to read and write {topic} of {cluster.name} behind the"
-                    " fence",
+                    f"{cluster.principal} has no right to read and write {topic} of {cluster.name} while the"
+                    " fence denies Write to producers",
                     advice="grant Read and Write by ACLs; allow.everyone.if.no.acl.found applies only to"
                     " topics without any ACL",
                 )

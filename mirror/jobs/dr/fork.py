@@ -120,7 +120,7 @@ def accepted_limit(text: str, loss: Loss) -> LossLimit:
     if text.strip() != loss.figure:
         raise InvalidRequest(
             f"the loss is {loss.figure} now, not {shown(text)}",
-            advice=f"look at it with --dry-run; accept it with --accept-loss {loss.figure}",
+            advice=f"check the loss with --dry-run, then accept it with --accept-loss {loss.figure}",
         )
     return LossLimit(records=loss.most, unknown=loss.unknown)
 

@@ -30,7 +30,7 @@ class StateCopy:
         """
         value = await self._log.value_of(self._key)
         if value is None and self._log.is_damaged:
-            raise CorruptData(f"a batch of topic {self._log.topic} is unreadable; it may have the state")
+            raise CorruptData(f"a batch of topic {self._log.topic} is unreadable, and may contain the state")
         return None if value is None else read_state(value)
 
     async def write(self, state: PairState) -> None:

@@ -257,7 +257,7 @@ def read_state(value: bytes) -> PairState:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptData(f"the stored state of a pair is unreadable: {error!r}") from error
     if version > FORMAT:
-        raise NewerFormat(f"the stored state of a pair has format {version}, this version {FORMAT}")
+        raise NewerFormat(f"the stored state of a pair has format {version}, the latest known is {FORMAT}")
     try:
         return PairState.model_validate(document)
     except ValidationError as error:
@@ -274,7 +274,7 @@ def operation_of(state: PairState) -> Switchover:
 def fork_of_pair(state: PairState) -> Fork:
     """Return the fork of a pair. Raises IllegalTransition if the pair has no fork."""
     if state.fork is None:
-        raise IllegalTransition(f"{state.name} has no tail: no failover has happened since the last return")
+        raise IllegalTransition(f"{state.name} has no tail: it has not failed over since the last failback")
     return state.fork
 
 

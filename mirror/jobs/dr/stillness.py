@@ -83,7 +83,7 @@ async def watch_ends(
         if cluster.loop.now() - begun > settle_seconds:
             raise Refused(
                 f"{stray.sentence} of {cluster.name} in spite of the fence",
-                advice="add its principal to dr.NAME.principals, or stop it",
+                advice="add the producer's principal to dr.NAME.principals, or stop the producer",
             )
         still_since = cluster.loop.now()
     return ends

@@ -54,7 +54,7 @@ async def plan_without_source(
         raise NotFound(
             f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
             f" {job.destination}",
-            advice="select the group with --groups before a failover, or reset it by time",
+            advice="select the group with --groups before a failover, or reset its offsets by time",
         )
     there = await committed_at(bench.cluster(job.destination), job.target_group)
     return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))

@@ -345,7 +345,7 @@ class GroupFollower:
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
-                raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
+                raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
             decided = {
                 place: _decided(position, moves[place], present, hindrance)
                 for place, position in group.positions.items()

@@ -229,6 +229,6 @@ def _document(value: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptData(f"the stored state of a consumer group is unreadable: {error!r}") from error
     if version > FORMAT:
-        raise NewerFormat(f"the stored state of a consumer group has format {version}, this version {FORMAT}")
+        raise NewerFormat(f"the state of a consumer group has format {version}, the latest known is {FORMAT}")
     found: dict[str, Any] = document
     return found

@@ -102,6 +102,6 @@ def require_same(topic: str, expected: str, found: str | None) -> None:
     if found != expected:
         change = "deleted" if found is None else "re-created"
         raise IllegalTransition(
-            f"topic {topic} was {change} since the seal",
+            f"topic {topic} was {change} after it was sealed",
             advice="run headrace topics restore to end the retirement",
         )

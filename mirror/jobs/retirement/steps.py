@@ -215,13 +215,13 @@ class TopicRetirements:
         require_same(retirement.topic, retirement.topic_id, found)
         evidence = self._evidence(control, retirement.cluster, retirement.topic, retirement.days)
         if evidence is None:
-            raise NotFound(f"topic {retirement.topic} has disappeared", advice="run the command again")
+            raise NotFound(f"topic {retirement.topic} no longer exists", advice="run the command again")
         against = objections(retirement, evidence)
         if against:
             problem = f"topic {retirement.topic} is in use again: {', '.join(against)}"
             if not dry_run:
                 self.store.note_problem(stored, problem)
-            raise IllegalTransition(problem, advice="run headrace topics restore, or wait until its use ends")
+            raise IllegalTransition(problem, advice="run headrace topics restore, or wait until it is unused")
         if dry_run:
             return RetirementOutcome(retirement, evidence=evidence)
         if not is_deleting:

@@ -140,7 +140,7 @@ class RetirementStore:
         try:
             version = self._nodes.write(path, _encoded(after), before.version)
         except NotFound as error:
-            raise VersionConflict(f"the retirement of topic {after.topic} has ended meanwhile") from error
+            raise VersionConflict(f"the retirement of topic {after.topic} has already ended") from error
         return StoredRetirement(after, version)
 
     def note_problem(self, before: StoredRetirement, problem: str) -> StoredRetirement:
@@ -153,7 +153,7 @@ class RetirementStore:
             self._nodes.delete(_path(before.retirement.cluster, before.retirement.topic), before.version)
         except NotFound as error:
             raise VersionConflict(
-                f"the retirement of topic {before.retirement.topic} has ended meanwhile"
+                f"the retirement of topic {before.retirement.topic} has already ended"
             ) from error
 
 

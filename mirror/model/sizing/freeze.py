@@ -134,7 +134,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} does not exist in that time zone: its clocks skip it", advice="choose another end"
+            f"{shown(line)} has no length: the clocks of that time zone skip it", advice="choose another end"
         )
     return OneTimeWindow(since, until)
 
