@@ -269,7 +269,8 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork. Measure the loss again, because it may have changed until the datastreams stopped."""
+        """Add the fork. Measure the loss again, because it may have changed before the datastreams
+        stopped."""
         fork = self.bench.run(self._fork(operation))
         loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
         return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)

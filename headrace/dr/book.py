@@ -71,8 +71,8 @@ class PairBook:
     """Reads and writes the state of one pair. `fresh`: initial state, used if no state is stored. `note`:
     called with a message if a copy cannot be read or written.
 
-    Conditional writes in the coordination store resolve conflicts between operators. The copies replace the
-    state if the coordination store has lost it.
+    Conditional writes in the coordination store resolve conflicts between operators. If the coordination
+    store has lost the state, the latest copy is used instead.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class PairBook:
         self._writer = uuid4().hex
         self._node_version: int | None = None
         self.silent: set[str] = set()
-        """Clusters that do not respond. Copies at these are not read, and only written with `everywhere`."""
+        """Clusters that do not respond. Copies at these clusters are not read, and are written only if
+        `everywhere` is set."""
 
     def beside(self, fresh: PairState) -> PairBook:
         """Return a book that stores another state in the same store and clusters."""

@@ -197,8 +197,8 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Warn about clusters whose clocks differ from the clocks of instances. The difference falsifies ages of
-    records, and therefore the loss in seconds. `instances`: response of `GET /v1/instances`."""
+    """Warn about clusters whose clocks differ from the clocks of instances. With such a difference, ages of
+    records and therefore the loss in seconds are wrong. `instances`: response of `GET /v1/instances`."""
     skews = worst_skews(instances)
     for cluster in clusters:
         if cluster in skews and not skews[cluster].is_tolerable:

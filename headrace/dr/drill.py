@@ -201,7 +201,7 @@ class Drill:
         self._real.bench.run(commit())
 
     def _clean(self, state: PairState) -> None:
-        """Undo or complete the operation of a drill, and remove its datastreams, denials and topics."""
+        """Undo or complete the operation of a drill, and remove its datastreams, ACLs and topics."""
         if not state.datastreams:
             return
         settings = self._settings_of(state)
@@ -233,7 +233,8 @@ class Drill:
         )
 
     def _definition(self, name: str, topic: str, home: str, away: str) -> Mapping[str, Any]:
-        """Return the request body for the drill's datastream. Its owner is that of the pair's first one."""
+        """Return the request body for the drill's datastream, which has the same owner as the pair's first
+        datastream."""
         present = next(iter(self._real.state().datastreams.values()))
         owner = self._real.acts.datastreams.definitions([present])[present].get("owner")
         return {

@@ -40,8 +40,8 @@ class GroupMove:
     """Commits the positions of groups at the target of an operation.
 
     `previous`: names of the datastreams that copied in the opposite direction before the last switch-over, by
-    configured name. Records from that time came from the target, so the offset maps of these datastreams are
-    used to translate positions in them.
+    configured name. Records from before the last switch-over were copied from the target, so positions in
+    these records are translated with the offset maps of these datastreams.
     """
 
     bench: EngineContext
@@ -146,8 +146,9 @@ class GroupMove:
         return sum(move.is_translated for move in known), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:
-        """Return whether a position has no known counterpart at the target. Positions from before the last
-        switch-over have none, because the offset map of the opposite copy is stored at the lost origin."""
+        """Return whether a position has no known counterpart at the target. A position from before the last
+        switch-over has no counterpart, because the offset map of the opposite copy is stored at the lost
+        origin."""
         return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:

@@ -55,8 +55,8 @@ class PairReader:
         return PairView(name, pair, with_settings(state, pair), problem)
 
     def _copy(self, name: str, pair: PairSettings) -> tuple[PairState | None, str]:
-        """Return the copy with the highest version, and a message about unreadable copies. Cache the copy if
-        both could be read."""
+        """Return the copy with the highest version, and a message about unreadable copies. Cache the result
+        if both copies could be read."""
         if name in self._copied:
             return self._copied[name], ""
         found, problems = list[PairState](), list[str]()

@@ -154,8 +154,8 @@ def _lag_problems(topics: Iterable[Mapping[str, Any]], settings: PairSettings) -
 
 
 def _plan(state: PairState, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the remaining steps of the operation in progress. If there is none, return the steps of a
-    switch-over to the other cluster, or of the failback after a failover."""
+    """Return the remaining steps of the operation in progress. If no operation is in progress, return the
+    steps of a switch-over to the other cluster, or of the failback after a failover."""
     if state.operation is None:
         kind = Kind.SWITCHOVER if state.fork is None else Kind.FAILBACK
         target = settings.other(state.active) if state.fork is None else state.active

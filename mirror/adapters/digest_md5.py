@@ -1,7 +1,7 @@
 """Client side of SASL DIGEST-MD5 (RFC 2831) as used by ZooKeeper. Pure.
 
-It supports quality of protection `auth`, algorithm `md5-sess` and UTF-8. Client and server each prove that
-they know the password.
+This implementation supports quality of protection `auth`, algorithm `md5-sess` and UTF-8. Client and server
+each prove that they know the password.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
 """Maximum number of requests in flight; a server with thousands of pending requests stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
-"""Number of session timeouts for which servers may reject the session before a new session is started.
-Servers that have lost data reject a session if it has seen newer changes than their own data."""
+"""Number of session timeouts for which servers may reject the session before a new session is started. A
+server that has lost data rejects a session that has seen newer changes."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
 """Result of an operation in a transaction that failed because of another operation."""
 

@@ -1,9 +1,9 @@
 """Socket waits of kazoo's thread, which close the connection to a server that stops responding.
 
-By default, kazoo creates and closes a selector for each wait. That takes five system calls, and the thread
-waits for the interpreter lock after each; `poll` is one system call. kazoo counts every request that it sends
-as a ping, and does not notice that responses are missing. A busy client would therefore stay connected to a
-frozen server until ZooKeeper ends the session.
+By default, kazoo creates and closes a selector for each wait. A selector takes five system calls, and the
+thread waits for the interpreter lock after each call; `poll` takes one. kazoo counts every request that it
+sends as a ping, and does not notice that responses are missing. A busy client would therefore stay connected
+to a frozen server until ZooKeeper ends the session.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ServerWatch:
     ) -> Ready:
         """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
-        Only kazoo's main loop waits for two sockets: that of the server, and a socket that announces new
+        Only kazoo's main loop waits for two sockets: the server's socket, and a socket that announces new
         requests.
         """
         server = self._connection._socket  # noqa: SLF001

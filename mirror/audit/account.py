@@ -44,7 +44,8 @@ class LedgerAccount:
         return offset if precision is Precision.EXACT else None
 
     def is_left_out(self, start: int, end: int) -> bool:
-        """Return whether every record of [start, end) was skipped on purpose. They may be undecodable."""
+        """Return whether every record of [start, end) was skipped on purpose. Skipped records may be
+        undecodable."""
         return self._left_out.are_left_out(start, end)
 
     def note_left_out(self, source: int, count: int) -> None:

@@ -1,7 +1,7 @@
 """Certificates of audits and reports on switch-overs: JSON documents with an Ed25519 signature, and signed
 HTML. Pure.
 
-A certificate is valid only in its exact bytes: the file must be the canonical form of its document.
+A certificate is valid only if the bytes of its file are exactly the canonical form of its document.
 """
 
 from __future__ import annotations

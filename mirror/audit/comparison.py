@@ -29,7 +29,7 @@ Look = Callable[[LogRange], Awaitable[int]]
 class Comparison:
     """Result for one partition. `source_end` and `target_end`: ends of the compared ranges. `uncopied`:
     number of source records that were not compared because the offset map lacks them. `source_sum`,
-    `target_sum`: with `MatchRules.sums`."""
+    `target_sum`: present if `MatchRules.sums` is set."""
 
     found: PartitionFindings = field(default_factory=PartitionFindings)
     source_end: int = 0
@@ -216,7 +216,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait for more records of the copy as long as it grows. Return whether there are any."""
+        """Wait for more records while the copy grows. Return whether more records have arrived."""
         assert self._look is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     ALTERED = "altered"
     """Key, value, headers, timestamp or order differ."""
     FOREIGN = "foreign"
-    """The source does not have a record of the destination."""
+    """A record at the destination does not exist at the source."""
 
 
 _BY_SEVERITY: Final = (

@@ -103,8 +103,8 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Assign verdicts to the records that the offset map lacks. A number of `missing` records count as
-        missing, assigned to the oldest windows, because it is unknown which records they are. The other
+        """Assign verdicts to the records that the offset map lacks. `missing`: number of these records that
+        count as missing, in the oldest windows because it is unknown which records are missing. All other
         records count as explained."""
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)

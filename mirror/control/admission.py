@@ -1,6 +1,6 @@
 """Decides which clusters a definition may read from or write to, and whether it may adopt topics there. Pure.
 
-With authentication, rights belong to the principal, because callers can write any owner. Without
+With authentication, rights belong to the principal, because callers can specify any owner. Without
 authentication, rights belong to the owner. The rules are checked when a datastream is created, and when a
 relevant field changes. Stored datastreams continue to run. `objection` returns the part of a stored
 definition that would now be rejected.
@@ -202,7 +202,7 @@ class Admission:
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Return whether a datastream may write to existing topics at its destination.
 
-        If the datastream does not set this option, it may do so only if everyone may adopt topics of the
+        If the datastream does not set this option, return True only if everyone may adopt topics of the
         cluster.
         """
         if datastream.adopts is not None:
@@ -218,7 +218,7 @@ class Admission:
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
-        """Return the topics that quotas of owners do not yet allow datastreams to copy completely."""
+        """Return topics that datastreams may copy only partly because of their owners' quotas."""
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(

@@ -85,8 +85,8 @@ class Control:
         self._caller = NOBODY_IN_PARTICULAR
 
     def of(self, caller: Caller) -> Control:
-        """Return the use cases for one caller. They raise Forbidden if the caller lacks rights, and record
-        the caller's name."""
+        """Return the use cases for one caller. Use cases raise Forbidden if the caller lacks rights, and
+        record the caller's name."""
         mine = copy.copy(self)
         mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
         return mine
@@ -146,8 +146,8 @@ class Control:
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raise Forbidden unless allowed. `of_tasks`: the change affects the tasks, and therefore all
-        datastreams that share these tasks."""
+        """Raise Forbidden unless the change is permitted. `of_tasks`: the change affects the tasks, and
+        therefore all datastreams that share these tasks."""
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:

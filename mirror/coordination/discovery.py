@@ -91,8 +91,8 @@ def topic_work(
     """Return the changes required at the destination of one datastream, by topic name.
 
     `mirrored`: partition counts of the datastream's source topics, except topics in `shortfalls`.
-    `descriptions`: source topics that are missing at the destination. `there`: any topic of the destination,
-    for its defaults.
+    `descriptions`: source topics that are missing at the destination. `there`: any existing topic of the
+    destination, from which the defaults are read.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
@@ -121,7 +121,7 @@ def shortfalls(
     """Return, by name, source topics whose destination topic must not be extended or written. The source may
     be untrusted, and the destination topic may belong to another application. `made`: destination topics that
     the service created. `adopts`: whether the datastream may write to existing topics. `adopted`: existing
-    topics to which it already writes."""
+    topics to which the datastream already writes."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)

@@ -67,7 +67,7 @@ class TopicMatching:
         self._limits: dict[DatastreamName, MatchLimits] = {}
 
     def limit(self, limits: Mapping[DatastreamName, MatchLimits]) -> None:
-        """Replace the limits of all datastreams. Other datastreams have no limits."""
+        """Replace the limits of all datastreams. A datastream without an entry has no limits."""
         changed = {
             name
             for name in limits.keys() | self._limits.keys()
@@ -105,7 +105,7 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the limits of a datastream. The same object is returned while they are unchanged."""
+        """Return the limits of a datastream. The same object is returned while the limits are unchanged."""
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:

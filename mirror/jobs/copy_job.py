@@ -32,7 +32,7 @@ class CopyJob:
     copied). `needs_checkpoint`: reject partitions without a checkpoint. `own`: internal topics of Headrace
     with configured names. `excluded_settings`: topic settings that new topics do not inherit. `positions`:
     start positions of partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics
-    whose settings cannot be read.
+    even if their source settings cannot be read.
     """
 
     state: str

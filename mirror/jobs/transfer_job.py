@@ -170,7 +170,7 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     def select(self, places: Collection[TopicPartition]) -> None:
-        """Copy only these of the prepared partitions."""
+        """Restrict the transfer to these partitions."""
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:

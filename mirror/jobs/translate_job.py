@@ -184,7 +184,8 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
     """Return the offsets to commit, in order. Raises NotFound for a group without committed offsets.
 
-    `stored` must be read before `positions`, so that it can be behind the group but never ahead.
+    `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
+    but never ahead.
     """
     if not positions.here:
         raise NotFound(f"group {job.group} has no committed offsets on {job.sides[0]}")

@@ -34,7 +34,7 @@ class MessageQueue:
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Queue a lease in front of the messages; it replaces a waiting lease."""
+        """Queue a lease in front of all messages, and drop a lease that is still waiting."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:

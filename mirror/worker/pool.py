@@ -187,8 +187,8 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
-        """Return the worker whose process sent the item, or None if the item is from a former process. Record
-        that the process is ready if the item says so."""
+        """Return the worker whose process sent the item, or None if the item is from a former process. If the
+        item reports that the process is ready, record this."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None

@@ -261,8 +261,8 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: final reports of stopped lanes, and at the end those of the remaining
-    lanes, as `LaneReport` fields by name."""
+    """Message from a worker of a copy: final reports of stopped lanes, and at the end the reports of the
+    remaining lanes, as `LaneReport` fields by name."""
 
     reports: tuple[dict[str, Any], ...]
 

@@ -74,8 +74,8 @@ class WorkerSlot:
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record the exit of the process; return the delay of the next one in seconds. The delay doubles with
-        each failure."""
+        """Record the exit of the process; return the delay of the next start in seconds. The delay doubles
+        with each failure."""
         is_steady = self._is_steady(now)
         self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
@@ -147,9 +147,9 @@ class WorkerSlot:
         return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
-        """Return whether the process counts as hung: it has sent nothing for too long, although this side was
-        reading, and it is not computing. A process that is computing gets more time. `cpu_seconds`: function
-        that returns the CPU time of the process; None if unknown."""
+        """Return whether the process counts as hung: it has sent nothing for too long, although the control
+        process was reading, and the process is not computing. A process that is computing gets more time.
+        `cpu_seconds`: function that returns the CPU time of the process; None if unknown."""
         if self.is_silenced or not self.is_silent:
             return False
         limit = self._limit

@@ -4,9 +4,9 @@
     frame   = mark, u64 index, u32 length, u32 crc32 of these three, u32 crc32 of the payload, payload
 
 A new file is written under a temporary name and then renamed, so that its first frames are always complete.
-Appended frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged;
-it is truncated. If an intact frame follows a damaged frame, the damage does not come from an interrupted
-write but from a faulty disk or a manual change, and the file is rejected.
+Appended frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged,
+and is removed. If an intact frame follows a damaged frame, the damage does not come from an interrupted write
+but from a faulty disk or a manual change, and the file is rejected.
 """
 
 from __future__ import annotations

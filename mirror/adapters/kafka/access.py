@@ -9,8 +9,8 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return a cluster's settings as plain values, with secrets in plain text. Send them only through a pipe,
-    and never log them."""
+    """Return a cluster's settings as plain values, with secrets in plain text. Send the returned values only
+    through a pipe, and never log these values."""
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):

@@ -1,4 +1,4 @@
-"""Finds the first broker of a cluster that responds, without waiting for brokers that do not."""
+"""Finds the first broker of a cluster that responds, without waiting for unresponsive brokers."""
 
 from __future__ import annotations
 

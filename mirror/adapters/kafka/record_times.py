@@ -1,9 +1,9 @@
 """Finds the write time of a record by offset lookups by time, without reading records.
 
 A broker returns the first record at or after a given time. The search repeats the lookup with later times
-until the returned record is after the position. It converges on the newest timestamp up to the position.
-Retention depends on the same timestamp: brokers delete segments only from the start of a log, so a recent
-record prevents the deletion of all records that follow it.
+until the returned record is after the position. The search converges on the newest timestamp up to the
+position. Retention depends on the same timestamp: brokers delete segments only from the start of a log, so a
+recent record prevents the deletion of all records that follow it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Maximum age of a record, more than thirty years. A record that seems to be older than that has no usable
-timestamp."""
+"""Maximum age of a record, more than thirty years. A record with an older timestamp counts as a record
+without a usable timestamp."""
 MOST_QUESTIONS: Final = 12
 """Maximum number of lookups. Number of lookups. Each lookup reduces the ratio of the maximum to the minimum
 possible age to its square root; after 12 lookups, these ages differ by less than 0.7 %."""

@@ -147,7 +147,7 @@ class ClusterSession:
         return self._cluster
 
     def _look(self, loop: Loop) -> None:
-        """Close if idle, otherwise check again later."""
+        """Close the connections if the session is idle, otherwise check again later."""
         idle_at = inf if self._under_way else self._requested_at + _IDLE_SECONDS
         if loop.now() >= idle_at:
             self.close()

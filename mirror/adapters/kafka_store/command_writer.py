@@ -85,8 +85,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. The promise gets the result when the command has been read back from the log, or
-        Unreachable if it is unknown whether the command was written."""
+        """Queue a command. The promise resolves to the result when the command is read back from the log, and
+        fails with Unreachable if it is unknown whether the command was written."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()

@@ -86,8 +86,8 @@ class SnapshotTopic:
             await self._put([(key, None) for key in some])
 
     async def _trim(self, before: int) -> None:
-        """Delete the records of the log before an offset. If the broker rejects the request, only log the
-        error: the log then merely grows."""
+        """Delete the records of the log before an offset. A rejection by the broker is only logged, because
+        its only consequence is a longer log."""
         place = self._topics.log
 
         async def attempt() -> None:

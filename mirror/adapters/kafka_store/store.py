@@ -43,7 +43,7 @@ _LONG_PAUSE_SECONDS: Final = 5.0
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Additional log growth, as a share of the minimum, that an instance waits for per instance with an earlier
+"""Share of the minimum growth for which an instance waits in addition, for each instance with an earlier
 session. Normally only the instance with the earliest session writes the snapshot."""
 
 
@@ -313,7 +313,7 @@ class KafkaStore:
 
     def _step(self) -> None:
         """Send a heartbeat if one is due, end silent sessions, and update the state of our own session.
-        Schedules its next call."""
+        Schedule the next call."""
         if self._is_closed:
             return
         self.loop.call_later(self._options.session_timeout_seconds / _STEPS, self._step)
@@ -381,7 +381,7 @@ class KafkaStore:
             call_watches(self.replica.forget(self.identity.name))
 
     def _end_silent_sessions(self, now: float) -> None:
-        """End sessions that sent no heartbeat for their timeout. Do so only while our own session is
+        """End sessions that sent no heartbeat for their timeout. Do nothing unless our own session is
         certainly alive."""
         if self.state is not SessionState.CONNECTED:
             return

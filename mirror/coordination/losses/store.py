@@ -84,8 +84,8 @@ class LostStore:
             self._nodes.delete(_path(name))
 
     def forget(self, lost: StoredDatastream) -> None:
-        """Drop a lost definition permanently. Instances that still know it consider it deleted. Raises
-        NotFound, VersionConflict."""
+        """Drop a lost definition permanently. Instances that still have the definition in memory then
+        consider it deleted. Raises NotFound, VersionConflict."""
         datastream = lost.datastream
         for attempt in range(_ATTEMPTS):
             deletion = self._deletions.changes(datastream.name, created_ms_of(datastream))

@@ -25,8 +25,8 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of outcomes. The limit equals that of pending requests, so that every outcome can be found
-even if all requests end at the same time."""
+"""Maximum number of outcomes. The limit equals the limit of pending requests, so that every outcome can be
+found even if all requests end at the same time."""
 
 OUTCOMES_OF_GROUP: Final = 50
 """Maximum number of outcomes of each group."""
@@ -58,8 +58,8 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """Reads and trims outcomes. `outcome_entries` stores them with the end of an operation; only the leader
-    trims."""
+    """Reads and trims outcomes. `outcome_entries` stores an outcome in the transaction that ends the
+    operation; only the leader trims."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

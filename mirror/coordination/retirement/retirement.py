@@ -27,7 +27,7 @@ class RetirementPhase(StrEnum):
 
 
 class WriteDenial(StrEnum):
-    """State of the ACL that denies writes. `WANTED` may or may not exist yet."""
+    """State of the ACL that denies writes. `WANTED`: the ACL may or may not exist yet."""
 
     WANTED = "wanted"
     MADE = "made"

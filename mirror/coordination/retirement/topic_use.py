@@ -3,7 +3,7 @@
 A look is the state of a topic at one moment. A sighting summarizes all looks at a topic: when the topic was
 first seen, since when it has been observed without a gap, and since when no records were written. A topic is
 unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
-records are not used, because a topic that was filled today may contain records of last year.
+records are not used, because a topic that was filled today may contain records from last year.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class TopicLook:
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
-    groups other than those of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if unknown.
+    consumer groups, except groups of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if
+    unknown.
     """
 
     topic_id: str

@@ -5,15 +5,15 @@ A place is a topic on one cluster. Each datastream copies from every selected pl
 destination name. The check follows chains of places backwards by name, so the result depends only on
 definitions and not on existing topics. Three rules apply:
 
-1. Records are never copied back to a cluster that they may have come from. This prevents loops, and names
+1. Records are never copied back to a cluster that they may have come from. This rule prevents loops, and names
    that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
    again.
 2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
 3. Headrace's own topics are never destinations.
 
-If two datastreams conflict, the one created later must not copy; if both were created at the same time, names
-decide. A destination topic stays with the datastream that already writes it. A loop through renamed topics is
-cut where a renamed topic would return, regardless of age.
+If two datastreams conflict, the datastream created later must not copy; if both were created at the same
+time, names decide. A destination topic stays with the datastream that already writes it. A loop through
+renamed topics is cut where a renamed topic would return, regardless of age.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class _TopicNode:
 
 
 class ReturningTopics:
-    """Finder of topics whose records would return to a cluster, with a cache. `routes`: routes that may be
-    part of a loop, oldest first."""
+    """Finds topics whose records would return to a cluster, and caches the results. `routes`: routes that may
+    be part of a loop, oldest first."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [route for route in routes if not route.copies_onto_itself]

@@ -43,7 +43,7 @@ def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
 
 
 def changed(change: PlanChange) -> str:
-    """Return the sentence for a plan that replaces the current one."""
+    """Return the sentence for a plan that replaces the current plan."""
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed

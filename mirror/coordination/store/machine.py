@@ -40,8 +40,9 @@ flight."""
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session. `ephemerals`: paths of its nodes. `results`: stored results by request number.
-    `forgotten`: highest request number whose result is no longer stored. `timeout_ms`: see `OpenSession`."""
+    """An open session. `ephemerals`: paths of the session's ephemeral nodes. `results`: stored results by
+    request number. `forgotten`: highest request number whose result is no longer stored. `timeout_ms`: see
+    `OpenSession`."""
 
     heartbeat: int = 0
     ephemerals: frozenset[str] = frozenset()

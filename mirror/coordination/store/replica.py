@@ -88,7 +88,7 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call watches. Logs their exceptions: a watch must not fail the write that fired it."""
+    """Call watches. Log exceptions of watches, because a watch must not fail the write that fired it."""
     for _, watch in fired:
         with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
             watch()

@@ -14,7 +14,7 @@ paths."""
 
 @dataclass(slots=True)
 class TreeNode:
-    """One node. Only the draft that created or copied it may modify it.
+    """One node. Only the draft that created or copied a node may modify the node.
 
     `owner`: session of an ephemeral node, otherwise empty. `next_number`: number of the next sequential
     child.

@@ -39,8 +39,8 @@ class StoredDatastream:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
-    """A definition that cannot be parsed, and the reason. Its running lanes continue. `last`: latest version
-    that this process could parse."""
+    """A definition that cannot be parsed, and the reason. Running lanes of the datastream continue. `last`:
+    latest version that this process could parse."""
 
     name: DatastreamName
     problem: str
@@ -76,7 +76,7 @@ class Definitions:
 
 
 class DefinitionStore:
-    """Definitions in the coordination store. They persist even if no instance runs."""
+    """Definitions in the coordination store. Definitions persist even if no instance runs."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -127,7 +127,7 @@ class DefinitionStore:
         return found
 
     def catch_up(self) -> None:
-        """Make later reads include all writes completed before this call."""
+        """Ensure that later reads include all writes completed before this call."""
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
@@ -137,10 +137,10 @@ class DefinitionStore:
         return guard
 
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
-        """Store a new definition and return it. The key of its `creation` is recorded too: a key belongs to
-        one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
-        KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does not fit into a
-        node."""
+        """Store a new definition and return it. The key of its `creation` is also recorded, because a key
+        belongs to one datastream at a time. `entries`: further changes of the same transaction. Raises
+        AlreadyExists, KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does
+        not fit into a node."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]

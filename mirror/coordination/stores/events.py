@@ -43,7 +43,7 @@ MOVES_SHOWN: Final = 500
 total number of moves."""
 
 _READ_AT_ONCE: Final = 100
-"""Number of publications per read. Reading them one by one would take minutes on a slow store."""
+"""Number of publications per read. Reading publications one by one would take minutes on a slow store."""
 _MOST_READ: Final = 100_000
 """Maximum number of events in one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
@@ -81,12 +81,12 @@ class EventLog:
         made: Callable[[Sequence[DatastreamName]], None],
         make_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """Apply changes as `znodes.change_each` does; they may include entries of this log."""
+        """Apply changes as `znodes.change_each` does; the changes may include entries of this log."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after an entry was stored with a frequent
-        change, because listing the log every time would cost more than the change."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call. Call this method after an entry was stored with a
+        frequent change, because listing the log every time would cost more than the change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 

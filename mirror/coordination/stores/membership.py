@@ -31,11 +31,11 @@ _MOST_GROUPS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LiveInstance:
-    """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
+    """One running service. `sequence` is the order of arrival; `weight` is the instance's share of the work.
 
-    `incarnation` is unique to a process, even if the name and host are the same. A process uses it to
-    recognize its own node if the response to the creation was lost. `is_leaving`: the instance must not be
-    assigned new tasks.
+    `incarnation` is unique to a process, even if the name and host are the same. A process uses its
+    incarnation to recognize its own node if the response to the creation was lost. `is_leaving`: the instance
+    must not be assigned new tasks.
     """
 
     name: InstanceName

@@ -33,7 +33,7 @@
     /problems/<datastream>         problem of a datastream, and its start
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
-    /import                        exists while a state is imported; instances do not start meanwhile
+    /import                        exists while a state is imported, so that no instance starts
     /topic-use/<cluster>/<number>  when the topics of a cluster were first seen, written and read; many topics
                                    share a node
     /retirements/<key>             retirement of a topic that is in progress
@@ -124,8 +124,8 @@ def child(parent: str, name: str) -> str:
 
 
 def short_child(parent: str, name: str) -> str:
-    """Return a path like `child`, but with a digest for long or unprintable names. For names that are never
-    decoded."""
+    """Return a path like `child`, but with a digest for long or unprintable names. Use this function only for
+    names that are never decoded."""
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -170,7 +170,7 @@ def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> l
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState if they are incomplete, damaged or larger than
+    """Decode chunks. Raises DamagedState if the chunks are incomplete, damaged or larger than
     `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:

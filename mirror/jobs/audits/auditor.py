@@ -4,9 +4,9 @@ Each turn audits the records copied since the previous turn, slice by slice. A s
 event time ends. A turn writes the rows of a slice before the state of the lane. If an instance is killed in
 between, the next owner of the lane audits this slice again, and its rows replace the earlier rows.
 
-A row contains all counts of its window up to an offset. Its time is the start of the turn. A turn reads the
-stored state after it has started, and continues from the state of another instance if there is one. An
-instance that was frozen while another instance took over the lane therefore never overwrites newer rows.
+A row contains all counts of its window up to an offset. The time of a row is the start of its turn. A turn
+reads the stored state after it has started, and continues from the state of another instance if there is one.
+An instance that was frozen while another instance took over the lane therefore never overwrites newer rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from mirror.replication.context import EngineContext
 SAMPLED_SHARE: Final = 1 / 20
 """Share of the windows whose records the mode `sampled` compares."""
 _MOST_OFFSETS: Final = 50_000
-"""Maximum size of a slice whose records are compared, and so of the memory for unmatched records."""
+"""Maximum size of a slice whose records are compared, because unmatched records use memory."""
 _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
@@ -399,7 +399,8 @@ class Auditor:
     async def _note_deletions(
         self, lanes: AuditedLanes, part: _Slice, logs: _Logs, tally: WindowTally, place: TopicPartition
     ) -> bool:
-        """Count copies that the destination deleted before their retention time; return whether any were."""
+        """Count copies that the destination deleted before their retention time; return whether there are
+        any."""
         job, progress, now_ms = lanes.job, logs.copy.progress, self._context.clock.now_ms()
         target, topic = self._context.cluster(job.destination), job.naming.destination(place.topic)
         described = await target.patiently(lambda: target.ask(describe_each([topic])))

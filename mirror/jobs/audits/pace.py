@@ -9,7 +9,7 @@ from typing import Final
 COPYING_SHARE: Final = 0.02
 """Processor time of count audits, as a share of the processor time of copying."""
 ALLOWANCE_SECONDS: Final = 1.0
-"""Initial budget of processor time, and the maximum that unused budget accumulates to."""
+"""Initial budget of processor time in seconds, and maximum of the accumulated budget."""
 IDLE_PER_BUSY: Final = 3.0
 """Idle seconds for each second of processor time, so that an audit uses at most a quarter of a core."""
 

@@ -112,8 +112,8 @@ class LaneAudit:
         return replace(self, faults=tuple(faults.values()), more_faults=more)
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
-        """Return the state without faults whose records retention has deleted since. The retention of the
-        source decides if the source had the record, otherwise that of the destination."""
+        """Return the state without faults whose records were deleted by retention in the meantime. The
+        retention of the source decides if the source had the record, otherwise that of the destination."""
         kept = tuple(
             one
             for one in self.faults

@@ -109,7 +109,8 @@ class RoundReport(NamedTuple):
 
 class SourceLook(NamedTuple):
     """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
-    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading them."""
+    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
+    positions."""
 
     name: str
     here: ListedGroup | None

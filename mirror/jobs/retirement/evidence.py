@@ -44,7 +44,7 @@ class TopicWatch:
     """Reads the state of clusters, and stores each observation.
 
     `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
-    the groups that follow a datastream.
+    the consumer groups that a datastream synchronises.
     """
 
     store: TopicUseStore

@@ -62,7 +62,7 @@ class RetirementRequest(NamedTuple):
 
 class RetirementOutcome(NamedTuple):
     """State after a call. `is_over`: the topic is deleted or restored, and the retirement is no longer
-    stored. `evidence`: None if the step required none."""
+    stored. `evidence`: None if the step required no evidence."""
 
     retirement: Retirement
     is_over: bool = False
