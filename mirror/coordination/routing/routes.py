@@ -5,9 +5,9 @@ A place is a topic on one cluster. Each datastream copies from every selected pl
 destination name. The check follows chains of places backwards by name, so the result depends only on
 definitions and not on existing topics. Three rules apply:
 
-1. Records are never copied back to a cluster that they may have come from. This rule prevents loops, and names
-   that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
-   again.
+1. Records are never copied back to a cluster that they may have come from. This rule prevents loops, and
+   names that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not
+   copied again.
 2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
 3. Headrace's own topics are never destinations.
 
