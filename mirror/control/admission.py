@@ -202,8 +202,7 @@ class Admission:
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Return whether a datastream may write to existing topics at its destination.
 
-        If the datastream does not set this option, return True only if everyone may adopt topics of the
-        cluster.
+        If `datastream.adopts` is None, return True only if everyone may adopt topics of the cluster.
         """
         if datastream.adopts is not None:
             return datastream.adopts

@@ -20,8 +20,8 @@ from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
-"""Session timeout. The session timeout limits how long a worker continues to copy after its control process
-has frozen. No other instance depends on this timeout."""
+"""Session timeout, which limits how long a worker continues to copy after its control process has frozen. No
+other instance depends on this timeout."""
 
 
 class EmbeddedSession(StoreSession):

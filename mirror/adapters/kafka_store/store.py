@@ -43,8 +43,8 @@ _LONG_PAUSE_SECONDS: Final = 5.0
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Share of the minimum growth for which an instance waits in addition, for each instance with an earlier
-session. Normally only the instance with the earliest session writes the snapshot."""
+"""Each instance with an earlier session raises the log growth at which this instance writes a snapshot by
+this share. Normally only the instance with the earliest session writes the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
