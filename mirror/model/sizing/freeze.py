@@ -134,7 +134,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} has no length: the clocks of that time zone skip it", advice="choose another end"
+            f"{shown(line)} is a time that the time zone's clocks skip", advice="choose another end"
         )
     return OneTimeWindow(since, until)
 
