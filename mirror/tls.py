@@ -98,7 +98,7 @@ def trusting(ca_file: str, name: str) -> ReloadingContext:
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"{name}: cannot load {ca_file}: {error}",
-                advice="it must be a readable PEM file with CA certificates",
+                advice="the file must be readable and contain CA certificates in PEM format",
             ) from error
 
     return ReloadingContext(make, [ca_file])

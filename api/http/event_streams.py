@@ -70,15 +70,15 @@ class EventFeed:
         Busy if all slots are taken, TooOften if one of the names has reached its limit, Unreachable after
         `close`."""
         if self._is_closed:
-            raise Unreachable("this instance is shutting down", advice="connect to another one")
+            raise Unreachable("this instance is shutting down", advice="connect to another instance")
         if full := self._listeners.full_for(callers):
             raise TooOften(
-                f"{full} has {counted(self._most_each, 'stream')} of events on this instance",
+                f"{full} already has {counted(self._most_each, 'stream')} of events on this instance",
                 after_seconds=_PLACE_SECONDS,
                 advice="close a stream; an operator can change [api.limits]",
             )
         if self._listeners.is_full:
-            raise Busy(f"this instance has {self._most} event streams", advice="connect to another one")
+            raise Busy(f"this instance has {self._most} event streams", advice="connect to another instance")
         self._loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())

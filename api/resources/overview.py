@@ -369,7 +369,7 @@ async def overview(
         )
         found = glances(seen, datastream)
         if datastream is not None and not found:
-            raise NotFound(f"unknown datastream {shown(datastream)}", advice="/v1/overview lists them all")
+            raise NotFound(f"unknown datastream {shown(datastream)}", advice="see the list in /v1/overview")
         whole = OverviewAnswer(
             instances=len(replies),
             silent_instances=silent,

@@ -310,7 +310,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
         try:
             return cls.model_validate({**proposal.shown, **known})
         except ValidationError as error:
-            raise DamagedState(f"cannot read plan {identity}", advice="compute a new one") from error
+            raise DamagedState(f"cannot read plan {identity}", advice="compute a new plan") from error
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:

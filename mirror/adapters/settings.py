@@ -16,8 +16,8 @@ class TlsSettings(Settings):
     """Files for TLS connections."""
 
     ca_file: str = ""
-    """PEM file with the certificate authorities of the servers; empty: the system's certificate
-    authorities."""
+    """PEM file with the certificate authorities that sign server certificates; if empty, the system's
+    certificate authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
@@ -140,12 +140,12 @@ class ZooKeeperSecurity(TlsSettings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Who may access znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
+    """Access to znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
     `automatic`: like `creator` if a mechanism is set, otherwise like `open`."""
 
     @property
     def is_private(self) -> bool:
-        """True if only Headrace's identity may access znodes that Headrace creates."""
+        """True if only Headrace's own identity may access the znodes that Headrace creates."""
         return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
 
     @model_validator(mode="after")
@@ -183,7 +183,7 @@ class ZooKeeperSettings(Settings):
 
 
 SNAPSHOT_SUFFIX: Final = "-snapshots"
-"""Suffix of the topic of snapshots."""
+"""Suffix of the name of the snapshot topic."""
 
 
 class CoordinationSettings(Settings):

@@ -177,7 +177,7 @@ async def encrypt(
     except ssl.SSLCertVerificationError as error:
         raise NotAuthorized(
             f"certificate of {name} is not trusted: {error.verify_message}",
-            advice="set ca_file to the authority that signed it; the certificate must name that host",
+            advice="set ca_file to the CA that signed it; the certificate must contain the host name",
         ) from error
     except OSError as error:
         raise _failed_handshake(name, error, certificate_file_of(tls)) from error

@@ -1,7 +1,7 @@
 """Reports of requested changes: the caller, the action (create, change, pause, move, ...), and the reason.
 
-Each change becomes an event for operators, and an audit line in the log, with the state before and after, the
-requester and the remote address.
+Each change is published as an event for operators and logged as an audit line. Both contain the state before
+and after, the requester and the remote address.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DONE: Final = {
 
 
 class Announcer:
-    """Stores and publishes events of changes. Losing an event does not fail the command."""
+    """Stores and publishes events of changes. A command succeeds even if its event is lost."""
 
     def __init__(
         self,
@@ -53,10 +53,8 @@ class Announcer:
         self._caller = caller
 
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
-        """Return the event of a creation, and the entry that stores it.
-
-        To save a request, the entry is written in the transaction of the definition. Call `created`
-        afterwards.
+        """Return the event of a creation, and the node that stores the event. To save a request, write this
+        node in the transaction of the definition. Call `created` afterwards.
         """
         status = command.status
         how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
@@ -87,8 +85,8 @@ class Announcer:
     def status_changed(
         self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
     ) -> None:
-        """Announce that a datastream was paused, resumed, stopped or deleted; None for a damaged
-        definition.
+        """Announce that a datastream was paused, resumed, stopped or deleted. `before`, `after`: None for a
+        damaged definition.
         """
         action = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, action)

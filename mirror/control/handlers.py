@@ -1,4 +1,4 @@
-"""Execution of commands: they are checked, then the desired state is written with compare-and-set."""
+"""Executes commands: checks a command, then writes the desired state with compare-and-set."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _CREATION_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Shared state that the use cases read and write. `publish` is called with the events that are stored in
+    """Shared state that the use cases read and write. `publish`: called with every event that was stored in
     `events`."""
 
     definitions: DefinitionStore
@@ -92,16 +92,15 @@ class Control:
         return Control(self._stores, self._checks, self._known, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream if the caller may change its tasks and all datastreams that share them.
-
-        Raises NotFound, DamagedState, Forbidden."""
+        """Return a datastream after checking that the caller may change its tasks and all datastreams that
+        share these tasks. Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
-        """Return why not every reader of the datastream may read the positions of a consumer group at its
-        clusters; empty if allowed."""
+        """Return the reason why readers of a datastream may not read the positions of a consumer group at its
+        clusters; an empty string if they may."""
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
@@ -109,7 +108,7 @@ class Control:
         return f"consumer group {shown(group)} is not allowed for datastreams at cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
-        """Like `check_right`, for a datastream that has these tasks. Raises Forbidden."""
+        """Check that the caller may change all datastreams of a group. Raises Forbidden."""
         member = next((other for other in self.list().datastreams if other.group == group), None)
         self._check_right(member.name if member else DatastreamName(group), member, member, of_tasks=True)
 
@@ -128,7 +127,7 @@ class Control:
         return Groups(self._definitions, self._known, self._announcer, self.caller, self._clock)
 
     def record_request(self, request: Request) -> None:
-        """Record a request to the leader that was not made through these use cases."""
+        """Write the audit line of a request to the leader that was not made through these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
@@ -162,7 +161,7 @@ class Control:
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if another call changed the input of the checks."""
+        """Create a datastream. Raises VersionConflict if the inputs of the checks changed concurrently."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._existing(command.datastream)
         if created is not None:
@@ -180,7 +179,8 @@ class Control:
         return stored
 
     def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """Return the definition that the same call created before, and the other datastreams.
+        """Return the definition that an earlier attempt of this call created, if any, and the other
+        datastreams.
 
         Raises AlreadyExists, KeyReused, Forbidden."""
         found, name = self.list(), definition.name
@@ -192,7 +192,7 @@ class Control:
         return self._created_before(definition) if is_listed else None, others
 
     def _created_before(self, definition: Datastream) -> StoredDatastream | None:
-        """Return the definition that the same call created before; None if the name is unused.
+        """Return the definition that an earlier attempt of this call created; None if the name is unused.
 
         Raises AlreadyExists and KeyReused."""
         try:
@@ -209,7 +209,7 @@ class Control:
         return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
-        """Check that all these changes are valid, together and with the other datastreams.
+        """Check that the changes are valid in combination with each other and with other datastreams.
 
         Raises IllegalTransition, InvalidRequest and Forbidden."""
         after = {command.after.name: command.after for command in commands}
@@ -221,7 +221,7 @@ class Control:
             self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters that have these ids now.
+        """Check that a datastream may use the clusters with these current ids.
 
         Raises InvalidRequest and IllegalTransition.
         """
@@ -238,9 +238,9 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions, and return the result of each change. All are checked before any is written.
-
-        A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and Forbidden.
+        """Change definitions, and return the result of each change. All changes are checked before the first
+        write. A failed write does not affect the other changes. Raises IllegalTransition, InvalidRequest and
+        Forbidden.
         """
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
@@ -295,7 +295,7 @@ class Control:
         return self._definitions.get(name).datastream
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """Return the definition with its version, or its damage. Raises NotFound."""
+        """Return the definition with its version, or a description of its damage. Raises NotFound."""
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
@@ -303,11 +303,11 @@ class Control:
         self._definitions.catch_up()
 
     def list(self) -> Definitions:
-        """Return all definitions, with damaged ones separately."""
+        """Return all definitions, with damaged definitions in a separate list."""
         return self._known.newest()
 
     def list_again(self) -> Definitions:
-        """Return all definitions, reading everything again."""
+        """Return all definitions without using the cache."""
         self._known.look_again()
         return self._known.newest()
 
@@ -381,7 +381,7 @@ class Control:
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """Apply a change; return the definition before it and as stored now.
+        """Apply a change; return the definition before the change, and the definition as stored afterwards.
 
         Retries after concurrent changes, unless `before` requires a version."""
         now_ms = self._clock.now_ms()
@@ -406,9 +406,8 @@ class Control:
     def expected(
         self, command: CreateDatastream | ChangeStatus | ChangePauses
     ) -> tuple[Datastream | None, Datastream]:
-        """Return the present definition and the result of the command, for a dry run.
-
-        Raises the exceptions of executing it."""
+        """Return the current definition and the result of the command, for a dry run. Raises the same errors
+        as the execution of the command."""
         if isinstance(command, CreateDatastream):
             created, others = self._existing(command.datastream)
             if created is not None:

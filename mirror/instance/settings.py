@@ -150,12 +150,12 @@ class LeaderSettings(Settings):
     def _has_one_place_for_options(self) -> LeaderSettings:
         if self.placement_strategy in self.strategy_options_by_name:
             raise ValueError(
-                f"the options of {self.placement_strategy}, the service's own strategy, belong to"
+                f"the options of {self.placement_strategy}, the placement_strategy of the service, belong to"
                 " placement_strategy_options, not to strategy_options_by_name"
             )
         if self.load_provider in self.provider_options_by_name:
             raise ValueError(
-                f"the options of {self.load_provider}, the service's own load provider, belong to"
+                f"the options of {self.load_provider}, the load_provider of the service, belong to"
                 " load_provider_options, not to provider_options_by_name"
             )
         return self

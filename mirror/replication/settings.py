@@ -86,7 +86,7 @@ class CopyingSettings(Settings):
     def _consistent(self) -> CopyingSettings:
         if self.fetch_bytes > self.buffer_bytes or self.live_fetch_bytes > self.live_buffer_bytes:
             raise ValueError(
-                "a response must fit into the buffers: fetch_bytes <= buffer_bytes, and the same for live_…"
+                "fetch_bytes must not exceed buffer_bytes, nor live_fetch_bytes live_buffer_bytes"
             )
         if self.probe_longest_seconds < self.probe_first_seconds:
             raise ValueError("probe_longest_seconds must not be below probe_first_seconds")

@@ -255,7 +255,7 @@ class ChoicesBody(OptionFields):
         if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
-            raise ValueError("start has only `at` and `positions`, each once")
+            raise ValueError("start accepts only `at` and `positions`, each once")
         rest = {key: one for key, one in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}

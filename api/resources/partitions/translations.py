@@ -252,9 +252,7 @@ class _StreamTranslation:
         Unreachable."""
         hidden = self.hidden(group, datastream)
         if hidden:
-            raise Forbidden(
-                hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
-            )
+            raise Forbidden(hidden, advice="an operator can read it, or add it to groups of [clusters.NAME]")
         here, there = self.services.group_positions(self.job_of(group, datastream))
         return GroupPositions(
             {place: offset for place, offset in here.items() if self._is_of(datastream, place.topic)}, there
@@ -413,7 +411,7 @@ async def followed_group(
     def read() -> FollowedGroupAnswer:
         datastream = translations.datastream()
         if hidden := translations.hidden(group, datastream):
-            raise Forbidden(hidden, advice="ask an operator to add it to groups of [clusters.NAME]")
+            raise Forbidden(hidden, advice="an operator can add it to groups of [clusters.NAME]")
         found = translations.followed(datastream).groups.get(group)
         if not datastream.following_groups.selects(group):
             found = FollowedGroup(group, reason=FollowReason.EXCLUDED)

@@ -19,11 +19,11 @@ class PairSettings(Settings):
     primary: str
     """Alias of the cluster to which producers normally write."""
     standby: str
-    """Alias of the cluster that takes over."""
+    """Alias of the cluster that takes over from the primary."""
     datastreams: list[str] = Field(min_length=1)
-    """Names of the datastreams from the primary to the standby, which keep the names of topics."""
+    """Names of the datastreams from the primary to the standby. They must not rename topics."""
     groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
-    """Consumer groups that move: a regular expression that must match the whole name; empty for none."""
+    """Consumer groups to move: a regular expression that must match the whole name; empty moves none."""
     principals: list[str] = Field(default=[])
     """Principals of producers, such as `User:app`, that are denied Write during a switch-over. If the list is
     empty, stop the producers yourself; the switch-over then only checks that nobody writes."""

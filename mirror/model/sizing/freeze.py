@@ -135,7 +135,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} does not exist in that time zone: its clocks skip it", advice="choose another end"
+            f"{shown(line)} is a time that the time zone's clocks skip", advice="choose another end"
         )
     return OneTimeWindow(since, until)
 

@@ -130,7 +130,7 @@ def check(file: LandedFile) -> None:
             found = crc32c(data, found)
     if f"{found:08x}" != file.checksum:
         raise CorruptData(
-            f"{file.path} is damaged: checksum mismatch with its name",
+            f"{file.path} is damaged: its checksum differs from its name",
             advice="replace it with an intact copy",
         )
 
@@ -337,6 +337,6 @@ def translated(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise Unreachable(
                 f"no space left on the disk of {path}",
-                advice="free some space; no records are lost, uncommitted ones are read again",
+                advice="free some space; no records are lost: uncommitted records are read again",
             ) from error
         raise Unreachable(f"{path}: {error.strerror or error}") from error
