@@ -119,6 +119,7 @@ class Measurements(Protocol):
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
         """Return the late records that were reported after `since_ms` (epoch ms), by topic of the sources.
+
         Records with a latency of at most `least_ms` are ignored. Return None if only short windows can be
         read. Raises Unreachable, AnalyticsError."""
         ...

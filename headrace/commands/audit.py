@@ -105,9 +105,10 @@ def compare(
     """Compare every record at both ends of a datastream.
 
     Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
-    classify as filtered or dead-lettered are skipped, and not counted as missing. With --watch, each
-    comparison reads the records copied since the previous comparison, and shows the time before which every
-    record of the source is at the destination. With --json, each comparison is one line.
+    classify as filtered or dead-lettered are skipped, and not counted as missing.
+
+    With --watch, each comparison reads the records copied since the previous comparison, and shows the time
+    before which every record of the source is at the destination. With --json, each comparison is one line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of

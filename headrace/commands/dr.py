@@ -184,8 +184,10 @@ def abort(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo an operation that is in progress. Removes the fence and the opposite datastreams, and restores the
-    former datastreams. Positions of groups that are committed at the other cluster remain there.
+    """Undo an operation that is in progress.
+
+    Removes the fence and the opposite datastreams, and restores the former datastreams. Positions of groups
+    that are committed at the other cluster remain there.
     """
     with open_session(pair, at, config, reads_only=False) as session:
         state = session.abort(reason)

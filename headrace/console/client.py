@@ -77,12 +77,13 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 
 
 class RestClient:
-    """REST client that sends each request to any instance of the service. `addresses`: `host:port` or
-    `https://host:port`, separated by commas. If an address does not respond, the client tries the next
-    address, and finally the addresses that `find_more` returns. `note_age`: called with the age in seconds if
-    a response is stale because the coordination store is unreachable. `keeps_connection`: if False,
-    connections are closed after each response, so that callers need not call `close`. `settings`: credentials
-    of the caller; if None, calls are anonymous.
+    """REST client that sends each request to any instance of the service.
+
+    `addresses`: `host:port` or `https://host:port`, separated by commas. If an address does not respond, the
+    client tries the next address, and finally the addresses that `find_more` returns. `note_age`: called with
+    the age in seconds if a response is stale because the coordination store is unreachable.
+    `keeps_connection`: if False, connections are closed after each response, so that callers need not call
+    `close`. `settings`: credentials of the caller; if None, calls are anonymous.
     """
 
     def __init__(

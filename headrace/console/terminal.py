@@ -77,10 +77,11 @@ class Terminal:
             self._stream.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Print a table. A cell of None is empty, and a list is printed with one line per item. Cells are
-        never truncated. If the table is too wide for the terminal, columns are folded. If folded columns
-        would not be legible, each row is printed as a record of `column value` lines. A pipe or a file
-        receives a heading and one line per row, regardless of width.
+        """Print a table. A cell of None is empty, and a list is printed with one line per item.
+
+        Cells are never truncated. If the table is too wide for the terminal, columns are folded. If folded
+        columns would not be legible, each row is printed as a record of `column value` lines. A pipe or a
+        file receives a heading and one line per row, regardless of width.
         """
         cells = [[_cell(value) for value in row] for row in rows]
         if not self._is_terminal:

@@ -46,7 +46,9 @@ class MonitoredService(NamedTuple):
 
 class MonitorTerm:
     """Term of a monitor: its turns, alerts, canaries and stored incidents as long as it is the active
-    monitor. `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
+    monitor.
+
+    `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
     """
 
@@ -119,7 +121,9 @@ class MonitorTerm:
 
 class MonitorRun:
     """Waits until no other monitor is active, then becomes active. If another monitor takes over, it waits
-    again. `build`: returns a new term; its errors are raised.
+    again.
+
+    `build`: returns a new term; its errors are raised.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:

@@ -1,6 +1,8 @@
 """Division of time windows into pieces of one minute, ten minutes, one hour or one day. Each piece is queried
-once. Pure. The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a
-month needs only a few dozen sums instead of all measurements.
+once. Pure.
+
+The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a month needs
+only a few dozen sums instead of all measurements.
 """
 
 from __future__ import annotations
@@ -60,9 +62,10 @@ def looked_at_seconds(seconds: int) -> float:
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return how long to cache a piece, by length of the piece (both in milliseconds). Minutes are cached
-    too, because a window of one hour starts with single minutes. Hours are not cached, because there would be
-    many, and each would be needed again only once a day.
+    """Return how long to cache a piece, by length of the piece (both in milliseconds).
+
+    Minutes are cached too, because a window of one hour starts with single minutes. Hours are not cached,
+    because there would be many, and each would be needed again only once a day.
     """
     lengths = [seconds * 1_000 for seconds in windows]
     return {

@@ -1,6 +1,7 @@
-"""Number of records that arrived during an incident, and number of late records. They are counted half a
-minute after the incident has closed, because measurements reach Pinot after some seconds. The numbers are
-unknown if Pinot has no measurements of that time or no longer retains them.
+"""Number of records that arrived during an incident, and number of late records.
+
+They are counted half a minute after the incident has closed, because measurements reach Pinot after some
+seconds. The numbers are unknown if Pinot has no measurements of that time or no longer retains them.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class DeliveryCounts:
 
     def counted(self) -> IncidentRecord | None:
         """Count the records of the next incident and return it; `deliveries` is None if the count is unknown.
+
         Return None if no incident is due or measurements cannot be read now. Blocks during the query."""
         now_ms = self._clock.now_ms()
         with self._lock:

@@ -168,8 +168,9 @@ def sampler(
 
 @app.command()
 def decode() -> None:
-    """Decode samples from stdin (hex, one per line) to JSON. An empty line stands for a record with an empty
-    value."""
+    """Decode samples from stdin (hex, one per line) to JSON.
+
+    An empty line stands for a record with an empty value."""
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:
@@ -191,8 +192,10 @@ def loads(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the load of every partition that the assigner would use. Notes on stderr state how many loads are
-    old (held) and how many cover only part of the window (partial)."""
+    """Print the partition loads that the assigner would use.
+
+    Notes on stderr state how many loads are old (held) and how many cover only part of the window
+    (partial)."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

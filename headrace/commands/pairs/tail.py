@@ -62,8 +62,10 @@ def export(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the undecided records to Avro files. The export is recorded, but the tail remains undecided.
-    headrace copy --source file:FOLDER reads the files.
+    """Write the undecided records to Avro files.
+
+    The export is recorded, but the tail remains undecided. headrace copy --source file:FOLDER reads the
+    files.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         if dry_run:
@@ -86,9 +88,11 @@ def replay(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the undecided records to the active cluster, each once. The records keep their order in each
-    partition, and get the header headrace-replayed. Before that, the command denies the principals of the
-    pair the Write permission at the lost cluster. After an interruption, run the command again to continue.
+    """Write the undecided records to the active cluster, each once.
+
+    The records keep their order in each partition, and get the header headrace-replayed. Before that, the
+    command denies the principals of the pair the Write permission at the lost cluster. After an interruption,
+    run the command again to continue.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=as_json)
@@ -104,9 +108,10 @@ def skip(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide not to replay the undecided records. The records remain at the lost cluster, and the decision is
-    recorded. Before that, the command denies the principals of the pair the Write permission at the lost
-    cluster.
+    """Decide not to replay the undecided records.
+
+    The records remain at the lost cluster, and the decision is recorded. Before that, the command denies the
+    principals of the pair the Write permission at the lost cluster.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
