@@ -54,8 +54,8 @@ class NoLoads:
 
 
 class _LoadPlannerOnDemand:
-    """The planner by load. It is imported for its first plan, because its libraries take 130 MiB and only the
-    leader needs them."""
+    """The planner by load, which is imported for its first plan, because its libraries take 130 MiB and only
+    the leader needs them."""
 
     def __init__(self, settings: AssignerSettings) -> None:
         self._settings = settings
@@ -129,7 +129,8 @@ def choose_providers(
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Wrap a provider: add the backlog to its loads, and limit the time to wait for it."""
+        """Return a provider that adds the backlog to the loads of `found`, and limits the time to wait for
+        `found`."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)

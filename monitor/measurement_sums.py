@@ -1,7 +1,7 @@
 """Observations computed from measurements of Pinot or the metrics topic. Pure.
 
 A lane does not report the age of waiting records while its source does not respond, or before it has fetched
-any of them. A lane with waiting records reports in each interval. If it stops reporting, the age of its
+a waiting record. A lane with waiting records reports in each interval. If it stops reporting, the age of its
 records is unknown.
 """
 

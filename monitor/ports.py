@@ -70,7 +70,7 @@ class Service(Protocol):
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs a monitor. If so, other monitors must not act. Raises
+        """Return whether an instance runs a monitor, in which case other monitors must not act. Raises
         Unreachable."""
         ...
 

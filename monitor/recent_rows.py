@@ -137,8 +137,9 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous report of the partition. Its oldest waiting record limits the
-        age of the records that have arrived since, usually more tightly than the histogram bucket does."""
+        """Add a report. `before`: the previous report of the partition. The oldest waiting record in `before`
+        limits the age of the records that have arrived since, usually more tightly than the histogram bucket
+        does."""
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag

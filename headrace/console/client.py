@@ -151,8 +151,8 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Call `find_more`, at most once. If it returns new addresses, use the first of them and return
-        True."""
+        """Call `find_more`, at most once. If `find_more` returns new addresses, use the first new address and
+        return True."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
@@ -314,8 +314,8 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """Return the error that the service raised. Its class is derived from the kind in the problem
-    document."""
+    """Return the error that the service raised. The kind in the problem document determines the class of the
+    error."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")

@@ -23,9 +23,10 @@ class ClientSettings(Settings):
     """Settings of commands that call a service."""
 
     addresses: list[str] = Field(default=[])
-    """Addresses of the instances that commands call, as `host:port` or `https://host:port`. They are tried in
-    order until one responds. If the list is empty, commands use the address in `api`. If none of these
-    instances responds, commands read the addresses of live instances from the coordination store."""
+    """Addresses of the instances that commands call, as `host:port` or `https://host:port`. Commands try the
+    addresses in order until an instance responds. If the list is empty, commands use the address in `api`. If
+    none of these instances responds, commands read the addresses of live instances from the coordination
+    store."""
     token_file: str = ""
     """File with the token; the variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""

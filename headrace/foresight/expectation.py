@@ -41,8 +41,8 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the upper estimate of the forecasts. It covers every hour that plans may use before the next
-    computation replaces it."""
+    """Return the upper estimate of the forecasts. The estimate covers every hour that plans may use before
+    the next computation."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}

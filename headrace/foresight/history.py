@@ -1,5 +1,5 @@
-"""Past loads of partitions. They determine the share of each partition in a forecast total. Each hour is read
-only once."""
+"""Past loads of partitions, which determine the share of each partition in a forecast total. Each hour is
+read only once."""
 
 from __future__ import annotations
 

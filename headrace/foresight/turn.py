@@ -409,7 +409,7 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the present need of a group. It is known only if the group's last plan is recent and used
+    """Return the present need of a group. The need is known only if the group's last plan is recent and used
     measured loads."""
     tasks = len(plan.of_group(group))
     if found is None:

@@ -101,8 +101,8 @@ class MonitorTerm:
 
     def _is_shut_out(self) -> bool:
         """Return whether another monitor now writes the incidents. If this monitor was fenced but still has
-        the lease, the broker has fenced it after an outage that interrupted a write. In this case the monitor
-        resumes writing."""
+        the lease, the broker has fenced it after an outage that interrupted a write, and this monitor resumes
+        writing."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:

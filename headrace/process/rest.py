@@ -1,5 +1,5 @@
-"""REST server in a dedicated thread. It runs uvicorn on a socket that is bound before other parts of the
-process start."""
+"""REST server in a dedicated thread: uvicorn on a socket that is bound before other parts of the process
+start."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """A listener with its application. Call `bind` first, which fails at once if the port is in use. Then
-    call `attach` and `start`."""
+    """A listener with its application. Call `bind`, which fails at once if the port is in use, then `attach`
+    and `start`."""
 
     def __init__(
         self,

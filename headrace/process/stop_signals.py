@@ -29,7 +29,7 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals. This is the first step of a worker. A worker stops when its parent sends a message
+    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
     through the pipe or closes the pipe."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)

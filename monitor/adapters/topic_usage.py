@@ -59,8 +59,7 @@ class _DailySums:
 
 
 class TopicUsage:
-    """Sums of the rows of a topic. They are kept between calls, so that each call reads only new rows.
-    Thread-safe.
+    """Sums of the rows of a topic, kept between calls so that each call reads only new rows. Thread-safe.
 
     A call for an earlier day reads the topic again from that day. If the number of sums (one per topic and
     day) exceeds `most_sums`, sums before the requested days are dropped.

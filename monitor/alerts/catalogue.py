@@ -42,7 +42,7 @@ PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
-"""The source cluster has lost records. Some or all of them may have been copied before the loss."""
+"""The source cluster has lost records, which may or may not have been copied before the loss."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)

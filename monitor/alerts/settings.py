@@ -79,8 +79,8 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
     without a refresh. Alerts of a monitor that no longer runs therefore end."""
     watchdog: bool = False
-    """Whether to send `HeadraceWatchdog` for a dead man's switch. This alert fires as long as a monitor
-    runs."""
+    """Whether to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
+    switch."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:

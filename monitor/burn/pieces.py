@@ -17,17 +17,16 @@ _PARTS: Final = 24
 """A window starts on a multiple of its step, and therefore earlier than its nominal start by at most 1/24 of
 its length."""
 _SEEN_AFTER_MS: Final = 20_000
-"""Windows that are too short for whole minutes start this much later than their nominal start. An alert then
-resolves within the length of its window after the end of the cause, although the last bad report arrives up
-to 5 s after that end, and the first result without this report up to 15 s after the window has passed the
-report."""
+"""Windows that are too short for whole minutes start this much later than their nominal start. An alert
+therefore resolves within the length of its window after the end of the cause, although the last bad report
+arrives up to 5 s after the end of the cause, and queries are up to 15 s apart."""
 _MOST_OF_IT: Final = 4
 """Divisor: the later start of a short window is limited to 1/4 of the length of the window."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch milliseconds. It includes measurements at `until_ms`, and excludes measurements
-    at `since_ms`, which cover the time before the range."""
+    """A time range in epoch milliseconds. Measurements at `until_ms` belong to the range; measurements at
+    `since_ms` do not, because they cover the time before the range."""
 
     since_ms: int
     until_ms: int

@@ -36,8 +36,9 @@ class CanaryFigures:
     have not arrived; `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share of
     acknowledged writes in the last minute. `consume_availability`: share of records in the last minute that
     arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute. `slowest_ms`:
-    highest delay since the first arrival. Both maxima include waiting records. `lost_seconds`: time since the
-    last loss. `silent_seconds`: time since the first acknowledgement if no record has arrived yet.
+    highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting records.
+    `lost_seconds`: time since the last loss. `silent_seconds`: time since the first acknowledgement if no
+    record has arrived yet.
     """
 
     produced: int = 0

@@ -55,10 +55,10 @@ count.
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
 Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
 backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
-timestamps. Such a datastream can miss its objective because records that arrived before the correction was
-known were counted as late.
+timestamps. A datastream with wrong timestamps can miss its objective, because records that arrived before the
+correction was known were counted as late.
 
-If a lane has neither a backlog nor overdue responses, its late records have all arrived. Such a lane needs no
+If a lane has neither a backlog nor overdue responses, its late records have all arrived, and it needs no
 cause unless its batches still take too long.
 
 If the destination is slow to acknowledge, a few requests are in flight, while the remaining batches wait in
@@ -225,8 +225,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond. In this case the phases still describe earlier
-    batches."""
+    """Apply rule 9 for a cluster that does not respond, while the phases still describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -270,8 +269,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn. If one of them is throttled,
-    the quota therefore counts as throttling all of them."""
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so a quota that throttles one
+    lane counts as throttling all lanes that share it."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -372,7 +371,7 @@ def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause derived from requests without a response. Their batches have no latency yet."""
+    """Return the cause derived from requests without a response, whose batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -388,7 +387,8 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     """Return whether the latency of arrived records can explain the late records. If late records wait, the
-    mean latency must be at least half of the objective. Otherwise a tenth of the objective is enough."""
+    mean latency must be at least half of the objective. If no late records wait, a tenth of the objective is
+    enough."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

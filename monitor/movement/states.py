@@ -32,7 +32,7 @@ class MovementState(StrEnum):
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
-    """The source has lost records; some or all of them may have been copied."""
+    """The source has lost records, which may or may not have been copied."""
     RECREATED = "RECREATED"
     """The source topic was deleted and created again."""
     WAITING_FOR_TRANSACTION = "WAITING_FOR_TRANSACTION"

@@ -92,7 +92,7 @@ class DatastreamStates:
 @dataclass(frozen=True)
 class FleetMovement:
     """Partition states of every defined datastream. `is_complete`: whether all instances responded, including
-    a leader. If not, the worst states may be missing."""
+    a leader; if False, the worst states may be missing."""
 
     datastreams: Mapping[DatastreamName, DatastreamStates] = field(default_factory=dict)
     is_complete: bool = False

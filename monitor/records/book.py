@@ -375,8 +375,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the time at which an incident that never missed an objective may close. Until then, records that
-    its problem delayed may still arrive late and then belong to the incident."""
+    """Return the time at which an incident without late records may close. Before this time, records that the
+    problem of the incident delayed may still arrive late; they belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 

@@ -23,9 +23,9 @@ def drill(
 ) -> None:
     """Rehearse a switch-over and the way back on a separate topic.
 
-    The drill does not affect the datastreams of the pair. It removes its topic, its datastream and the fence
-    at the end. If it is interrupted, the next drill removes them. Exits with 1 if a step fails or misses a
-    target.
+    The drill does not affect the datastreams of the pair. At the end, the drill removes its topic, its
+    datastream and the fence. After an interrupted drill, the next drill removes them. Exits with 1 if a step
+    fails or misses a target.
     """
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds

@@ -90,8 +90,8 @@ def replay(
 ) -> None:
     """Write the undecided records to the active cluster, each once.
 
-    The records keep their order in each partition, and get the header headrace-replayed. Before that, the
-    command denies the principals of the pair the Write permission at the lost cluster. After an interruption,
+    First, the command denies the principals of the pair the Write permission at the lost cluster. Replayed
+    records keep their order in each partition, and get the header headrace-replayed. After an interruption,
     run the command again to continue.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
@@ -110,8 +110,8 @@ def skip(
 ) -> None:
     """Decide not to replay the undecided records.
 
-    The records remain at the lost cluster, and the decision is recorded. Before that, the command denies the
-    principals of the pair the Write permission at the lost cluster.
+    First, the command denies the principals of the pair the Write permission at the lost cluster. Skipped
+    records remain at the lost cluster, and the decision is recorded.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)

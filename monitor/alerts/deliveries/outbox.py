@@ -174,6 +174,6 @@ class Outbox:
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state has not been sent yet. Such a state is sent early if another alert of
-    its group is due."""
+    """Return whether the current state has not been sent yet. An unsent state is sent early if another alert
+    of its group is due."""
     return not entry.is_told and entry.time() < NEVER
