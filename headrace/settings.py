@@ -249,9 +249,9 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with added defaults. If it defines no clusters, the default clusters are added. If
-    a port offset is set, defaults of local addresses are added with the offset, unless the document sets
-    them. Raises ConfigError."""
+    """Return the document with defaults. If the document defines no clusters, the default clusters are added.
+    If a port offset is set, the default local addresses that the document does not set are added with this
+    offset. Raises ConfigError."""
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
     offset = port_offset()
     if not offset:

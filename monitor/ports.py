@@ -18,9 +18,9 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. If they are
-    not, a preview without moves does not show that a rebalance is useless. `effect`: None if the service does
-    not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
+    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. A preview
+    with unknown loads and no moves does not prove that a rebalance is useless. `effect`: None if the service
+    does not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
 
     sentence: str
     moves: int

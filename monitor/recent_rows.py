@@ -172,8 +172,8 @@ class _LateRecords:
                 del self._by_topic[topic]
 
     def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
-        """Return, by topic, the highest age in partitions that have not yet sent a report without late
-        records. `lags`: last report of each partition."""
+        """Return, by topic, the highest age in partitions that may still have late records (see `is_recent`).
+        `lags`: last report of each partition."""
         found: dict[_Topic, int] = {}
         for place, (time_ms, age_ms) in self._newest.items():
             newest = lags.get(place)

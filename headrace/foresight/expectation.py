@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast and reason, by group. The forecast is None if it must not influence plans; the reason then says
-why."""
+"""Forecast and reason, by group. If the forecast must not influence plans, it is None, and the reason
+explains why."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):

@@ -67,7 +67,7 @@ class ListenerLoop(asyncio.SelectorEventLoop):
         self._handshake_seconds = handshake_seconds
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Create the server. If it uses TLS, set the short timeouts."""
+        """Create the server, with the short timeouts if the server uses TLS."""
         if more.get("ssl") is not None:
             seconds = self._handshake_seconds
             more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}

@@ -199,7 +199,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(Advice))
 
 
 class RestAdvice:
-    """Reads the sizing advice from any one instance."""
+    """Reads the sizing advice from any instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest

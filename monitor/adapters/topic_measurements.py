@@ -43,8 +43,8 @@ covers a full hour ten minutes after the end of that hour."""
 _LONGEST_PAUSE_MS: Final = 600_000
 """Pause after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows that are read again for a past period. One core decodes this number in about 10 s,
-during which no objective is evaluated."""
+"""Maximum number of rows that are read again for a past period. Decoding this many rows takes one core about
+10 s, during which no objective is evaluated."""
 
 
 @dataclass

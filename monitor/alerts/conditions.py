@@ -324,7 +324,7 @@ class Conditions:
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
         """Record the conditions of this turn. If a draft is the stored alert itself, it does not confirm an
-        inherited condition, because it only says that the end of the condition is unknown."""
+        inherited condition, because it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that do not hold now and either never fired or have resolved."""
+        """Drop conditions that were not observed in this turn, except those whose alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -395,7 +395,7 @@ _HALTS: Final = frozenset(
     for kind in (HALTED, *OF_PARTITIONS)
     if kind.severity is Severity.CRITICAL and kind is not LOSS_AHEAD and kind not in OF_CLUSTERS
 )
-"""Alerts about partitions of a datastream that are not copied."""
+"""Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
 """Causes that follow from partitions that were not copied."""
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
@@ -429,7 +429,7 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether no records wait or arrive in any partition that is not copied."""
+    """Return whether all partitions that are not OK are idle: no records wait or arrive."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 

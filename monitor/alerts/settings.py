@@ -260,7 +260,7 @@ class AlertSettings(Settings):
         )
 
     def silenced(self) -> list[Silence]:
-        """Return the configured silences, expired ones included."""
+        """Return the configured silences, including expired silences."""
         return [
             Silence(name, int(silence.until.timestamp() * 1000), silence.reason)
             for name, silence in self.silences.items()

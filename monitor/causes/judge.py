@@ -114,7 +114,7 @@ _WAITS: Final = {
 }
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
-"""Multiple of the usual time above which a response counts as missing instead of late."""
+"""Multiple of the usual response time, above which a response is considered missing instead of late."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -269,8 +269,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so a quota that throttles one
-    lane counts as throttling all lanes that share it."""
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn. A quota that throttles one
+    lane is therefore returned for all lanes that share the quota."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [

@@ -32,18 +32,18 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of the late records in
-    partitions that have not yet sent a report without late records (see `is_recent`); 0 if there are no such
-    partitions."""
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of records in partitions
+    that may still have late records (see `is_recent`); 0 if there are no such partitions."""
 
     spans: Sequence[LateSpan]
     recent_age_ms: int
 
 
 def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
-    """Return whether a partition may not have sent a report without late records since `late_ms`.
-    `newest_ms`: time of the partition's last report. `late_ms` and `newest_ms` come from the same partition,
-    because the clocks of instances may differ."""
+    """Return whether a partition may still have late records, because its last report is too close to the
+    last report with late records. `late_ms`: time of the last report with late records; `newest_ms`: time of
+    the last report. `late_ms` and `newest_ms` come from the same partition, because the clocks of instances
+    may differ."""
     return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
 
 

@@ -347,8 +347,8 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether the time of a turn counts as bad, because an objective was missed or records waited;
-    None if unknown. An unresolved alert alone does not make the time bad, nor does a problem of a datastream
-    without traffic."""
+    None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic makes the
+    time bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits

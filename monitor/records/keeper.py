@@ -48,7 +48,7 @@ class RecordStore(Protocol):
 
 
 class IncidentKeeper:
-    """Stores the incidents of an `IncidentBook`, and restores those of a previous monitor.
+    """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
     turns. After each turn, the keeper calls two functions: `notes` returns all other state for the next

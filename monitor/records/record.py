@@ -144,8 +144,8 @@ class IncidentRecord:
     which an objective was missed or records waited; `unknown_seconds`: unobserved time. `judged_ms`: end of
     the time that `bad_seconds` and `unknown_seconds` cover. `costs`: cost in error budgets. `gain`: None if
     no rebalance was requested. `deliveries`: arrived and late records for each objective, counted after the
-    incident has closed; None if unknown or not counted yet. `closing_ms`: time at which the incident closes
-    if there is no relapse; None if it has not recovered.
+    incident has closed; None if unknown or not counted yet. `closing_ms`: time at which a recovered incident
+    closes if there is no relapse; None for other incidents.
     """
 
     id: str

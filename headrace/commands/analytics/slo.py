@@ -60,7 +60,7 @@ def import_slos(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace objectives with those of OpenSLO documents.
+    """Replace objectives with those in OpenSLO documents.
 
     Datastreams without a document keep their objectives. If a document is invalid, nothing is imported.
     """

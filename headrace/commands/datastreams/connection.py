@@ -52,8 +52,8 @@ def connect(
 ) -> RestClient:
     """Return a client of the instances at `at` or, if it is empty, at the configured addresses.
 
-    If no configured address responds, the client reads the addresses of live instances from the coordination
-    store, unless `looks_up` is False. Raises InvalidRequest for an invalid address."""
+    `looks_up`: whether the client reads the addresses of live instances from the coordination store if no
+    configured address responds. Raises InvalidRequest for an invalid address."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient

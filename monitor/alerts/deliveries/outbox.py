@@ -148,7 +148,7 @@ class Outbox:
         return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
-        """Record that the receiver has accepted a message, or has rejected its content for good."""
+        """Record that the receiver has accepted a message, or has rejected its content permanently."""
         self._retry_at = self._pause = 0.0
         for notice in notices:
             entry = self._entries.get(notice.key)
