@@ -1,4 +1,5 @@
-"""Selection of the leader's planner and load provider. Imports an extra only if the selection needs it."""
+"""Selection of the leader's planner and load provider. The libraries of an extra are imported only if the
+selected planner or provider needs them."""
 
 from __future__ import annotations
 

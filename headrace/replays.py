@@ -109,7 +109,7 @@ class PeakHour(NamedTuple):
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
-    """Return the peak hour of a replay. If several hours require the same number of tasks, it is the hour
+    """Return the peak hour of a replay. If several hours require the same number of tasks, return the hour
     with the highest load."""
     most = max(hours, key=lambda hour: (hour.required_tasks, hour.bytes_per_second))
     needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)

@@ -45,8 +45,8 @@ DEFAULT_CLUSTERS: Final = {
     "source": {"bootstrap_servers": "127.0.0.1:9092"},
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
-"""Default clusters if the file defines no clusters. Environment variables can still override their
-settings."""
+"""Default clusters if the file defines no clusters. Environment variables can still override the settings of
+these clusters."""
 _NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with one subsection per cluster."""

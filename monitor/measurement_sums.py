@@ -1,8 +1,8 @@
 """Observations computed from measurements of Pinot or the metrics topic. Pure.
 
 A lane does not report the age of waiting records while its source does not respond, or before it has fetched
-a waiting record. A lane with waiting records reports in each interval. If it stops reporting, the age of its
-records is unknown.
+a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting, the age
+of its records is unknown.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ class MonitorSettings(Settings):
     window_seconds: Seconds = 60.0
     """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)
-    """Number of consecutive breached verdicts that opens an incident."""
+    """Number of consecutive BREACHED verdicts after which an incident opens."""
     close_after: int = Field(default=3, ge=1)
-    """Minimum number of consecutive good verdicts that closes an incident."""
+    """Minimum number of consecutive good verdicts before an incident closes."""
     close_seconds: Seconds = 600.0
     """Minimum time of uninterrupted good verdicts before an incident closes, which prevents many short
     incidents of a datastream whose latency is close to its objective."""

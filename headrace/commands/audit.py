@@ -231,7 +231,7 @@ def certify(
     at: AtOption = "",
     config: ConfigOption = None,
 ) -> None:
-    """Write a signed certificate of what arrived in a period.
+    """Certify the records of a period, and sign the result.
 
     Compares every record of the period like `headrace audit`. Exits with 1 if a record of the period is not
     copied yet, missing, altered, out of order or foreign. The certificate is written in either case.

@@ -22,7 +22,8 @@ explains why."""
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
     """Loads of the partitions of several groups in one hour. `owners`: number of the group whose forecast
-    contains the load of a partition, by partition. `loads`: loads by number of the group."""
+    contains the load of a partition, by partition. `loads`: loads of the partitions, by number of their
+    group."""
 
     def __init__(self, owners: Mapping[TopicPartition, int], loads: Mapping[int, Loads]) -> None:
         self._owners = owners

@@ -100,9 +100,9 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents. If this monitor was fenced but still has
-        the lease, the broker has fenced it after an outage that interrupted a write, and this monitor resumes
-        writing."""
+        """Return whether another monitor now writes the incidents. A monitor that was fenced but still has
+        the lease resumes writing, because the broker has fenced it only after an outage that interrupted a
+        write."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:

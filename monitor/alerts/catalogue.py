@@ -128,8 +128,8 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Times after which alerts fire and resolve: most values are seconds for which a condition must last
-    before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
+    """Times that determine when alerts fire and resolve. Most values are seconds for which a condition must
+    last before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
     resolves. A predicted loss of data causes an alert only if it is at most `loss_within_seconds` away and
     the backlog is at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of
     an incident during which short windows of error budgets still contain that incident. `late_seconds`: time

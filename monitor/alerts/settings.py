@@ -77,7 +77,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Environment variable with the password of the user, instead of a file."""
     refresh_seconds: Seconds = 60.0
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
-    without a refresh. Alerts of a monitor that no longer runs therefore end."""
+    without a refresh, so alerts of a monitor that no longer runs are resolved."""
     watchdog: bool = False
     """Whether to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
     switch."""

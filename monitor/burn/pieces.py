@@ -63,8 +63,8 @@ def looked_at_seconds(seconds: int) -> float:
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
     """Return how long to cache a piece, by length of the piece (both in milliseconds).
 
-    Minutes are cached too, because a window of one hour starts with single minutes. Hours are not cached,
-    because there would be many, and each would be needed again only once a day.
+    Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
+    Hours are not cached, because there would be many, and each would be needed again only once a day.
     """
     lengths = [seconds * 1_000 for seconds in windows]
     return {

@@ -70,8 +70,8 @@ class _Waiting:
 
 
 class CanaryLedger:
-    """Records of one canary, in the order of their writes. Memory is bounded by the number of records per
-    day."""
+    """Records of one canary, in the order of their writes. The ledger keeps at most the records of one day in
+    memory."""
 
     def __init__(self) -> None:
         self._next = 0

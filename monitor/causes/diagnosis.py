@@ -68,5 +68,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """True if a rebalance is worth a dry run."""
+        """True if a different placement can help, so that a dry run is worthwhile."""
         return self.cause in _MAY_HELP and self.can_move

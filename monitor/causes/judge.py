@@ -1,10 +1,10 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
 Each late lane has one cause: that of the first matching rule. The most frequent cause is the cause of the
-datastream, and the next most frequent is reported as the second cause. A lane is late if its oldest waiting
-record, the mean latency of its batches or the age of an unanswered request exceeds the objective, or if it
-does not copy or its backlog does not shrink. If no lane is late and every instance has responded, all lanes
-count.
+datastream, and the next most frequent is reported as the second cause. A lane is late if it does not copy, if
+its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting record,
+the mean latency of its batches, or the age of an unanswered request. If no lane is late and every instance
+has responded, all lanes count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
@@ -63,8 +63,8 @@ cause unless its batches still take too long.
 
 If the destination is slow to acknowledge, a few requests are in flight, while the remaining batches wait in
 the mirror's queue and, when the queue is full, at the source. If the source is slow to respond, batches only
-wait at the source. A busy worker process also makes batches wait there; rule 7 comes first to exclude this
-case.
+wait at the source. A busy worker process also makes batches wait at the source; rule 7 comes first to exclude
+a busy worker process.
 """
 
 from __future__ import annotations
@@ -341,8 +341,8 @@ def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause derived from the phase with most of the latency; None if no phase dominates. The lane
-    is not throttled, and its worker process is not the bottleneck."""
+    """Return the cause derived from the phase with most of the latency; None if no phase dominates. Callers
+    have excluded quotas and the worker process as the bottleneck."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
