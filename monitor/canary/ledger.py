@@ -2,11 +2,13 @@
 
 Times are monotonic seconds, passed in by the caller. Records have consecutive indices from 0.
 
-- A record whose write was not acknowledged is unavailability, never a loss: it may or may not be in the log.
-- A record is lost if later records have arrived and it has not for `OVERTAKEN_SECONDS`, because a lane keeps
-  the order, or if the canary topic has expired it.
-- A record that is only late is waiting, and the delay includes its age.
-- Records written before the first one arrived are not judged: the datastream may start at the end of the log.
+- A record whose write was not acknowledged counts as unavailability of the source and not as lost, because it
+  may be missing in the log.
+- A record is lost if it has not arrived `OVERTAKEN_SECONDS` after a later record, because a lane keeps the
+  order, or if the canary topic has deleted it after its retention.
+- A late record that may still arrive is waiting, and the delay includes its age.
+- Records written before the first arrival are not judged, because the datastream may start at the end of the
+  log.
 """
 
 from __future__ import annotations
