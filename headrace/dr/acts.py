@@ -12,7 +12,7 @@ from headrace.console.resources import WaitCondition
 from headrace.dr.datastreams import PairDatastreams, body_of, opposite, require_direction
 from headrace.dr.groups import GroupMove
 from headrace.dr.loss import measured_loss
-from headrace.dr.tail import TailReader, copy_tail, marked, replay_sink
+from headrace.dr.tail import TailReader, copy_tail, forget_replays, marked, replay_sink
 from mirror.client.cluster import Cluster
 from mirror.errors import NothingStored, Refused, TimedOut
 from mirror.jobs.dr.coverage import PartitionSpan, gaps_of, left_out, unaccounted, uncopied
@@ -232,6 +232,8 @@ class SwitchoverActs:
             topics = audit_job(definition).selection
             starts = {topic: found for topic, found in operation.starts.items() if topics.matches(topic)}
             self.datastreams.create(opposite(definition, state.next_names[configured], starts))
+        if operation.kind is Kind.FAILBACK:
+            self.bench.run(forget_replays(self.tail(fork_in(operation)), operation.target))
         return operation
 
     def _open(self, state: PairState, operation: Switchover) -> Switchover:

@@ -121,8 +121,9 @@ class Drill:
 
     def run(self) -> DrillResult:
         """Run the drill, and remove everything that it has created. Raises IllegalTransition if a switch-over
-        of the pair is in progress, VersionConflict if another operator has begun a drill, and the errors of
-        the removal, which the next drill completes."""
+        or a drill of the pair is in progress, VersionConflict if another operator has begun a drill because
+        this one has lost its session, and the errors of the removal, which the next drill completes."""
+        self._book.begin_drill()
         self.planned()
         self._clean(self._book.read())
         state, settings = self.planned()
