@@ -15,7 +15,14 @@ from headrace.dr.loss import measured_loss
 from headrace.dr.tail import TailReader, copy_tail, forget_replays, marked, replay_sink
 from mirror.client.cluster import Cluster
 from mirror.errors import NothingStored, Refused, TimedOut
-from mirror.jobs.dr.coverage import PartitionSpan, gaps_of, left_out, unaccounted, uncopied
+from mirror.jobs.dr.coverage import (
+    PartitionSpan,
+    differing_topics,
+    gaps_of,
+    left_out,
+    unaccounted,
+    uncopied,
+)
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.fork import Fork, Loss, document_of, fork_of, merged, offsets_of
 from mirror.jobs.dr.operation import (
@@ -138,7 +145,15 @@ class SwitchoverActs:
         for name in state.datastreams.values():
             self.datastreams.require(name, WaitCondition.RUNNING)
             self.datastreams.require_lag_below(name, self.settings.rpo_seconds)
+        self.bench.run(self._require_same_topics(operation))
         return operation
+
+    async def _require_same_topics(self, operation: Switchover) -> None:
+        """Raise TimedOut unless the target has all partitions, and no others."""
+        origin, target = operation.origin, operation.target
+        here, there = [await self.topics(operation.definitions, name) for name in (origin, target)]
+        if different := differing_topics(origin, here, target, there):
+            raise TimedOut(first_few(different, _NAMES_SHOWN, "; "))
 
     def _fence(self, _state: PairState, operation: Switchover) -> Switchover:
         if operation.fence:
