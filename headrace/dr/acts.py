@@ -136,10 +136,9 @@ class SwitchoverActs:
                 for name in state.datastreams.values():
                     self.datastreams.resume(name)
             case Step.REVERSED:
-                for name in state.next_names.values():
-                    self.datastreams.delete(name)
-                for name in state.datastreams.values():  # resumes from its checkpoints
-                    self.datastreams.create(body_of(operation.definitions[name]))
+                self.datastreams.delete(state.next_names.values())
+                former = (operation.definitions[name] for name in state.datastreams.values())
+                self.datastreams.create(map(body_of, former))  # they resume from their checkpoints
 
     def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():
@@ -235,18 +234,18 @@ class SwitchoverActs:
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):
             return operation  # they may be deleted already
-        for name in state.datastreams.values():
-            self.datastreams.stop(name)
+        self.datastreams.stop(state.datastreams.values())
         return operation
 
     def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
-        for name in state.datastreams.values():  # a topic must not be copied in a circle
-            self.datastreams.delete(name)
+        self.datastreams.delete(state.datastreams.values())  # a topic must not be copied in a circle
+        bodies = []
         for configured, name in state.datastreams.items():
             definition = operation.definitions[name]
             topics = audit_job(definition).selection
             starts = {topic: found for topic, found in operation.starts.items() if topics.matches(topic)}
-            self.datastreams.create(opposite(definition, state.next_names[configured], starts))
+            bodies.append(opposite(definition, state.next_names[configured], starts))
+        self.datastreams.create(bodies)
         if operation.kind is Kind.FAILBACK:
             self.bench.run(forget_replays(self.tail(fork_in(operation)), operation.target))
         return operation
@@ -255,8 +254,7 @@ class SwitchoverActs:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
         if operation.kind is Kind.FAILOVER:  # nobody must resume them when the source returns
-            for name in state.datastreams.values():
-                self.datastreams.delete(name)
+            self.datastreams.delete(state.datastreams.values())
         return operation
 
     # Failover

@@ -148,7 +148,7 @@ class Drill:
         place = TopicPartition(canary_topic(name), 0)
         self._admin(home).create(TopicDescription(place.topic, 1, settings=TOPIC_SETTINGS))
         body = self._definition(name, place.topic, home, away)
-        self._patiently(lambda: self._real.acts.datastreams.create(body))
+        self._patiently(lambda: self._real.acts.datastreams.create([body]))
         self._deliver(name, home, away)
         self._patiently(lambda: self._commit(home, place))
         session = self._session(settings)
@@ -208,8 +208,7 @@ class Drill:
                 state = session.run(session.planned(state.operation.target), self._deadline_seconds)
             else:
                 state = session.abort("interrupted")
-        for name in state.datastreams.values():
-            self._patiently(lambda name=name: self._real.acts.datastreams.delete(name))  # type: ignore[misc]
+        self._patiently(lambda: self._real.acts.datastreams.delete(state.datastreams.values()))
         if state.fences:
             closed = self._real.bench.cluster(ClusterRef(settings.other(state.active)))
             self._patiently(lambda: self._real.bench.run(allow(closed, state.fences)))
