@@ -15,7 +15,14 @@ from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded.store import EmbeddedStore
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, HeadraceError, IllegalTransition, NotFound, VersionConflict
+from mirror.errors import (
+    AlreadyExists,
+    HeadraceError,
+    IllegalTransition,
+    NotFound,
+    Unreachable,
+    VersionConflict,
+)
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState, read_state, write_state
 from mirror.jobs.dr.settings import PairSettings
@@ -182,10 +189,13 @@ class PairBook:
             try:
                 self._bench.run(copy.write(new))
             except HeadraceError as error:
+                sentence = f"cannot store the state of {new.name} at {name}: {error}"
+                if everywhere and error.retriable:
+                    raise Unreachable(sentence) from error
                 if everywhere:
                     raise
                 self.silent.add(name)
-                self._note(f"cannot store the state of {new.name} at {name}: {error}")
+                self._note(sentence)
         return new
 
     def _write(self, value: bytes) -> None:

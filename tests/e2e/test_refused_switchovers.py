@@ -12,7 +12,8 @@ from typing import Any, Final
 import pytest
 
 from headrace.dr.book import store_of
-from headrace.settings import HeadraceSettings
+from headrace.dr.datastreams import body_of
+from headrace.settings import load_settings
 from tests.e2e.pair_site import TOPIC, Site, pair_site
 from tests.fakes.broker.faults import Code
 from tests.patience import wait_until
@@ -71,10 +72,10 @@ def the_standby_is_down(site: Site) -> Iterator[None]:
 
 OBSTACLES: Final[dict[str, Obstacle]] = {
     "Alter": rights_are_missing,
-    MORE: a_topic_is_on_one_side,
-    "partitions": a_partition_count_differs,
     "billing": a_group_has_members,
     "transaction": a_transaction_is_open,
+    MORE: a_topic_is_on_one_side,
+    "partitions": a_partition_count_differs,
     "west": the_standby_is_down,
 }
 """Obstacles by a word of the reason."""
@@ -84,32 +85,37 @@ def test_an_obstacle_is_named_and_everything_remains_as_it_was(tmp_path: Path) -
     with pair_site(tmp_path) as site:
         with site.east.lock:
             site.east.write(TOPIC, RECORDS)
-        before: Any = site.instance.rest.get("/v1/datastreams/over")
+        before = definition_of(site)
         for word, obstacle in OBSTACLES.items():
             with contextmanager(obstacle)(site):
-                words = ("dr", "switchover", "pair", "--to", "west", "--deadline", "3s")
+                words = ("dr", "switchover", "pair", "--to", "west", "--deadline", "10s")
                 undone = site.run(*words, code=1)
             assert word in undone["failure"]
             assert undone["active"] == "east"
             assert not [*site.east.acls, *site.west.acls]
             status = site.run("dr", "status", "pair")
             assert (status["active"], status["operation"]) == ("east", None)
-            assert site.instance.rest.get("/v1/datastreams/over") == before
             wait_until(site.is_ready, f"the pair is ready again after {word!r}")
+            assert definition_of(site) == before
         wait_until(partial(is_copied, site), "the copy continues")
+
+
+def definition_of(site: Site) -> dict[str, Any]:
+    return body_of(site.instance.rest.get("/v1/datastreams/over"))
 
 
 def is_copied(site: Site) -> bool:
     return site.values(site.east) == site.values(site.west) != []
 
 
-def test_a_second_operator_and_a_second_drill_are_refused(tmp_path: Path) -> None:
-    """A command of the embedded store occupies the store of pairs."""
+def test_a_second_operator_and_a_second_drill_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command occupies the store of pairs beside the embedded store."""
     with pair_site(tmp_path) as site:
-        settings = HeadraceSettings.model_validate(
-            {"mirror": {"state_directory": site.instance.environment["HEADRACE_MIRROR__STATE_DIRECTORY"]}}
-        )
-        with store_of(settings, "headrace dr", reads_only=False):
+        for name, value in site.instance.environment.items():
+            monkeypatch.setenv(name, value)
+        with store_of(load_settings(), "headrace dr", reads_only=False):
             site.run("dr", "switchover", "pair", "--to", "west", code=1)
             site.run("dr", "drill", "pair", "--for", "1s", code=1)
         assert not [*site.east.acls, *site.west.acls]
