@@ -54,7 +54,7 @@ from mirror.replication.connector import open_sink
 from mirror.replication.context import EngineContext
 
 _CLIENT_ID: Final = "headrace-dr"
-_PAUSE_SECONDS: Final = 0.5
+_PAUSE_SECONDS: Final = 0.2
 _UNDO_SECONDS: Final = 60.0
 """Time for which failing acts of an undo are repeated after the deadline."""
 
