@@ -15,6 +15,7 @@ from headrace.dr.book import store_of
 from headrace.dr.datastreams import body_of
 from headrace.settings import load_settings
 from tests.e2e.pair_site import TOPIC, Site, pair_site
+from tests.fakes.broker.batches import Content
 from tests.fakes.broker.faults import Code
 from tests.patience import wait_until
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.deep
 CREATE_ACLS: Final = 30
 CLUSTER_AUTHORIZATION_FAILED: Final = 31
 MORE: Final = f"{TOPIC}-more"
-RECORDS: Final = [(1_000 + number, b"k", b"%d" % number, []) for number in range(5)]
+RECORDS: Final[list[Content]] = [(1_000 + number, b"k", b"%d" % number, []) for number in range(5)]
 Obstacle = Callable[[Site], Iterator[None]]
 
 
