@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -28,8 +29,10 @@ from typer.testing import CliRunner
 
 from bench.dr.rig.secured import APPLICATION, ROGUE, client_settings, secured_pair
 from headrace.__main__ import app
+from mirror.jobs.dr.operation import STEPS, Kind
 from stack.kafka import KafkaCluster
 from tests.e2e.conftest import instances_of, new_service_name
+from tests.e2e.pair_site import kill_at
 from tests.kafka_data import admin_client, make_topic, read_all
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
@@ -119,7 +122,7 @@ def site(tmp_path: Path) -> Iterator[GuardedSite]:
 def writing(cluster: KafkaCluster, user: str) -> Iterator[tuple[set[int], list[bytes]]]:
     """Write to one partition until the end of the context; yield the ids of the producer, and the values that
     were acknowledged."""
-    identities, acknowledged = set[int](), list[bytes]()
+    identities, acknowledged, begun_ns = set[int](), list[bytes](), time.monotonic_ns()
     stopping = threading.Event()
 
     def note_identity(text: str) -> None:
@@ -143,7 +146,12 @@ def writing(cluster: KafkaCluster, user: str) -> Iterator[tuple[set[int], list[b
     def write() -> None:
         number = 0
         while not stopping.wait(0.02):
-            producer.produce(TOPIC, b"%s %d" % (user.encode(), number), partition=0, on_delivery=note)
+            value = b"%d %d of %s" % (begun_ns, number, user.encode())
+            try:
+                producer.produce(TOPIC, value, partition=0, on_delivery=note)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise  # otherwise Write is denied
             producer.poll(0)
             number += 1
 
@@ -167,6 +175,21 @@ def test_a_super_user_who_writes_is_named_and_everything_is_restored(site: Guard
     assert int(named[1]) in identities
     site.require_untouched()
     wait_until(partial(site.are_equal, Counter([*ours, *theirs])), "every record is mirrored once")
+
+
+def test_no_record_is_lost_although_the_command_is_killed_while_producers_write(site: GuardedSite) -> None:
+    with writing(site.clusters["source"], APPLICATION) as (_, ours):
+        wait_until(lambda: len(ours) > 20, "records are acknowledged")
+        for step in STEPS[Kind.SWITCHOVER]:
+            kill_at(site.instance, step, "dr", "switchover", "pair", "--to", "destination")
+        there = site.switch()
+    assert (there["active"], there["failure"]) == ("destination", "")
+    assert there["continued_by"] == [], "the operator is the same"
+    assert site.is_fenced
+    with writing(site.clusters["destination"], APPLICATION) as (_, more):
+        wait_until(lambda: len(more) > 20, "records are acknowledged")
+    written = Counter[bytes | None]([*ours, *more])
+    wait_until(partial(site.are_equal, written), "every record is mirrored once")
 
 
 def test_a_transaction_that_is_open_at_the_fence_is_waited_for(site: GuardedSite) -> None:
