@@ -1,4 +1,4 @@
-"""The acts of operations on clusters and on the service."""
+"""Performs the steps of operations with requests to clusters and to the service."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from mirror.wording import counted, first_few
 _SETTLE_SECONDS: Final = 2.0
 _NAMES_SHOWN: Final = 5
 Definitions = Mapping[str, Mapping[str, Any]]
-"""Datastreams by name, in the form of /v1."""
+"""Definitions of datastreams as returned by the REST API, by name."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SwitchoverActs:
     # Intents
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with everything that the act of its step will do."""
+        """Return the operation with the parameters that `perform` needs for the current step."""
         match operation.step:
             case Step.LAG_OK:
                 return self._with_definitions(state, operation)
@@ -92,7 +92,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the missing denials to those of earlier runs."""
+        """Add ACLs that the origin lacks to the ACLs that earlier runs of this operation have created."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -108,7 +108,7 @@ class SwitchoverActs:
     # Acts
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the act of the operation's step."""
+        """Perform the current step of the operation."""
         acts: Mapping[Step, Callable[[PairState, Switchover], Switchover]] = {
             Step.LAG_OK: self._check_lag,
             Step.FENCED: self._fence,
@@ -128,7 +128,7 @@ class SwitchoverActs:
         return acts[operation.step](state, operation)
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo the act of a step, even if it was performed only in part."""
+        """Undo a step, even if it was performed only in part."""
         match step:
             case Step.FENCED:
                 self.bench.run(allow(self._cluster(operation.origin), operation.fence))
@@ -138,7 +138,7 @@ class SwitchoverActs:
             case Step.REVERSED:
                 self.datastreams.delete(state.next_names.values())
                 former = (operation.definitions[name] for name in state.datastreams.values())
-                self.datastreams.create(map(body_of, former))  # they resume from their checkpoints
+                self.datastreams.create(map(body_of, former))  # each resumes from its checkpoints
 
     def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():
@@ -233,12 +233,13 @@ class SwitchoverActs:
 
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):
-            return operation  # they may be deleted already
+            return operation  # the datastreams may be deleted already
         self.datastreams.stop(state.datastreams.values())
         return operation
 
     def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
-        self.datastreams.delete(state.datastreams.values())  # a topic must not be copied in a circle
+        # both directions at once would copy records in a loop
+        self.datastreams.delete(state.datastreams.values())
         bodies = []
         for configured, name in state.datastreams.items():
             definition = operation.definitions[name]
@@ -253,14 +254,14 @@ class SwitchoverActs:
     def _open(self, state: PairState, operation: Switchover) -> Switchover:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
-        if operation.kind is Kind.FAILOVER:  # nobody must resume them when the source returns
+        if operation.kind is Kind.FAILOVER:  # resumed datastreams would copy the tail when the source returns
             self.datastreams.delete(state.datastreams.values())
         return operation
 
     # Failover
 
     def loss(self, operation: Switchover) -> Loss:
-        """Return the loss of a failover now. Raises Unreachable."""
+        """Return the loss of a failover at this moment. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
             for one in self.datastreams.lag(name)["partitions"]:
@@ -274,7 +275,7 @@ class SwitchoverActs:
         return await measured_loss(target, reported, lanes, source_ends, await log_ends(target, places))
 
     def _accept(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if the loss exceeds the limit."""
+        """Raise Refused if the loss of a failover exceeds the limit."""
         loss = operation.loss or Loss()
         if excess := operation.limit.excess(loss):
             raise Refused(
@@ -284,7 +285,8 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork, and the loss after the datastreams have stopped, which may differ."""
+        """Add the fork. Measure the loss again, because it may have changed before the datastreams
+        stopped."""
         fork = self.bench.run(self._fork(operation))
         loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
         return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)
@@ -305,20 +307,20 @@ class SwitchoverActs:
             }
         )
 
-    # The tail, and the way back
+    # Tail and failback
 
     def tail(self, fork: Fork) -> TailReader:
-        """Return a reader of the tail."""
+        """Return a reader of the tail of a fork."""
         jobs = [audit_job(definition) for definition in fork.definitions.values()]
         committed = all(job.isolation is Isolation.READ_COMMITTED for job in jobs)
         return TailReader(self.bench, fork, committed)
 
     def ends_at(self, cluster: str, definitions: Definitions) -> Ends:
-        """Return the ends of the selected topics at a cluster. Raises Unreachable."""
+        """Return the end offsets of the topics that the datastreams select. Raises Unreachable."""
         return self.bench.run(self._ends(definitions, cluster))
 
     def _with_settled_fork(self, operation: Switchover) -> Switchover:
-        """Add the exact fork, and for a decision the offsets and the number of records that it applies to."""
+        """Add the exact fork. For a decision about the tail, add its offsets and its number of records."""
         reader = self.tail(fork_in(operation))
         fork = self.bench.run(reader.settle())
         settled = operation.with_(fork=fork, starts=fork.ends)
@@ -341,7 +343,7 @@ class SwitchoverActs:
         return operation
 
     def _require_decision(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if the tail has records whose replay or skip is not decided."""
+        """Raise Refused if records of the tail are neither replayed nor skipped."""
         found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
         if found:
             named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
@@ -357,7 +359,7 @@ class SwitchoverActs:
         return self.bench.cluster(ClusterRef(name))
 
     async def topics(self, definitions: Definitions, cluster: str) -> dict[str, int]:
-        """Return the number of partitions of the selected topics at a cluster."""
+        """Return the partition count of each topic that the datastreams select at a cluster."""
         jobs = [audit_job(definition) for definition in definitions.values()]
         found = await self._cluster(cluster).all_topics()
         return {
@@ -374,7 +376,7 @@ class SwitchoverActs:
         return await log_ends(self._cluster(cluster), await self._places(definitions, cluster))
 
     async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
-        """Return the stored progress of the datastreams. Raises Unreachable."""
+        """Return the stored progress of the datastreams by partition. Raises Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
             job = audit_job(definition)
@@ -385,13 +387,13 @@ class SwitchoverActs:
 
 
 def fork_in(operation: Switchover) -> Fork:
-    """Return the fork of an operation on a tail."""
+    """Return the fork of an operation that requires one."""
     assert operation.fork is not None, "begin() requires a fork"
     return operation.fork
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the remaining steps, with a description of each."""
+    """Return the current step and the following steps, with a description of each."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     is_failover = operation.kind is Kind.FAILOVER
     texts = {
