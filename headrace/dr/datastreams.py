@@ -116,7 +116,7 @@ def require_direction(definition: Mapping[str, Any], origin: str, target: str) -
         raise Refused(f"datastream {name} copies from {ways[0]} to {ways[1]}, not from {origin} to {target}")
     if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
         raise Refused(
-            f"datastream {name} gives topics other names, so clients would not find them after a switch-over",
+            f"the topics of datastream {name} have other names at {target}, so clients would not find them",
             advice="create it without --rename",
         )
 
