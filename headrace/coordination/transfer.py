@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.coordination.document import ExportedState
@@ -14,9 +14,9 @@ from mirror.ports import NodeStore
 from mirror.wording import first_few
 
 _OF_INSTANCES: Final = frozenset(
-    {znodes.LIVE, znodes.LEAVING, znodes.HOLDINGS, znodes.TROUBLES, znodes.QUOTAS}
+    {znodes.LIVE, znodes.LEAVING, znodes.HOLDINGS, znodes.TROUBLES, znodes.QUOTAS, znodes.DRILLS}
 )
-"""Parent nodes whose children disappear with the instance that created them."""
+"""Parent nodes whose children disappear with the instance or command that created them."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
 """Parent nodes with sequential children. The new store continues the sequence numbers."""
 _COUNTER: Final = "counter-"
@@ -37,9 +37,16 @@ def exported(nodes: NodeStore, store: str, now_ms: int) -> ExportedState:
     return ExportedState({path: node.data for path, node in found.items()}, next_numbers, store, now_ms)
 
 
-def import_state(nodes: NodeStore, state: ExportedState) -> None:
+def import_state(
+    nodes: NodeStore,
+    state: ExportedState,
+    write_elsewhere: Callable[[ExportedState], ExportedState] = lambda state: state,
+) -> None:
     """Write all nodes to an empty store. The nodes of an unfinished import are replaced. Raises NewerFormat,
-    and IllegalTransition if the store is not empty."""
+    and IllegalTransition if the store is not empty.
+
+    `write_elsewhere`: writes a part of the state to another store, and returns the rest.
+    """
     _require_known_format(state)
     present = nodes.children("")
     if znodes.IMPORT.removeprefix("/") in present:
@@ -53,6 +60,7 @@ def import_state(nodes: NodeStore, state: ExportedState) -> None:
         )
     else:
         nodes.create(znodes.IMPORT)
+    state = write_elsewhere(state)
     for folder, number in state.next_numbers.items():
         nodes.create(folder, state.nodes.get(folder, b""))
         _advance(nodes, folder, number - sum(parent_of(path) == folder for path in state.nodes))

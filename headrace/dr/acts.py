@@ -12,10 +12,17 @@ from headrace.console.resources import WaitCondition
 from headrace.dr.datastreams import PairDatastreams, body_of, opposite, require_direction
 from headrace.dr.groups import GroupMove
 from headrace.dr.loss import measured_loss
-from headrace.dr.tail import TailReader, copy_tail, marked, replay_sink
+from headrace.dr.tail import TailReader, copy_tail, forget_replays, marked, replay_sink
 from mirror.client.cluster import Cluster
 from mirror.errors import NothingStored, Refused, TimedOut
-from mirror.jobs.dr.coverage import PartitionSpan, gaps_of, left_out, unaccounted, uncopied
+from mirror.jobs.dr.coverage import (
+    PartitionSpan,
+    differing_topics,
+    gaps_of,
+    left_out,
+    unaccounted,
+    uncopied,
+)
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.fork import Fork, Loss, document_of, fork_of, merged, offsets_of
 from mirror.jobs.dr.operation import (
@@ -129,16 +136,23 @@ class SwitchoverActs:
                 for name in state.datastreams.values():
                     self.datastreams.resume(name)
             case Step.REVERSED:
-                for name in state.next_names.values():
-                    self.datastreams.delete(name)
-                for name in state.datastreams.values():  # each resumes from its checkpoints
-                    self.datastreams.create(body_of(operation.definitions[name]))
+                self.datastreams.delete(state.next_names.values())
+                former = (operation.definitions[name] for name in state.datastreams.values())
+                self.datastreams.create(map(body_of, former))  # each resumes from its checkpoints
 
     def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
         for name in state.datastreams.values():
             self.datastreams.require(name, WaitCondition.RUNNING)
             self.datastreams.require_lag_below(name, self.settings.rpo_seconds)
+        self.bench.run(self._require_same_topics(operation))
         return operation
+
+    async def _require_same_topics(self, operation: Switchover) -> None:
+        """Raise TimedOut unless the target has all partitions, and no others."""
+        origin, target = operation.origin, operation.target
+        here, there = [await self.topics(operation.definitions, name) for name in (origin, target)]
+        if different := differing_topics(origin, here, target, there):
+            raise TimedOut(first_few(different, _NAMES_SHOWN, "; "))
 
     def _fence(self, _state: PairState, operation: Switchover) -> Switchover:
         if operation.fence:
@@ -220,26 +234,28 @@ class SwitchoverActs:
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):
             return operation  # the datastreams may be deleted already
-        for name in state.datastreams.values():
-            self.datastreams.stop(name)
+        self.datastreams.stop(state.datastreams.values())
         return operation
 
     def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
-        for name in state.datastreams.values():  # both directions at once would copy records in a loop
-            self.datastreams.delete(name)
+        # both directions at once would copy records in a loop
+        self.datastreams.delete(state.datastreams.values())
+        bodies = []
         for configured, name in state.datastreams.items():
             definition = operation.definitions[name]
             topics = audit_job(definition).selection
             starts = {topic: found for topic, found in operation.starts.items() if topics.matches(topic)}
-            self.datastreams.create(opposite(definition, state.next_names[configured], starts))
+            bodies.append(opposite(definition, state.next_names[configured], starts))
+        self.datastreams.create(bodies)
+        if operation.kind is Kind.FAILBACK:
+            self.bench.run(forget_replays(self.tail(fork_in(operation)), operation.target))
         return operation
 
     def _open(self, state: PairState, operation: Switchover) -> Switchover:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
         if operation.kind is Kind.FAILOVER:  # resumed datastreams would copy the tail when the source returns
-            for name in state.datastreams.values():
-                self.datastreams.delete(name)
+            self.datastreams.delete(state.datastreams.values())
         return operation
 
     # Failover

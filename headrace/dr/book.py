@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
 
 from headrace.coordination.client import connected, store_folder, viewed
+from headrace.coordination.document import ExportedState
 from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
 from mirror.adapters.embedded.store import EmbeddedStore
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, HeadraceError, NotFound, VersionConflict
+from mirror.errors import (
+    AlreadyExists,
+    HeadraceError,
+    IllegalTransition,
+    NotFound,
+    Unreachable,
+    VersionConflict,
+)
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState, read_state, write_state
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import NodeStore
 from mirror.replication.context import EngineContext
+
+_FOLDER: Final = "dr"
+"""Folder of the store of pairs, beside an embedded store."""
 
 
 @contextmanager
@@ -29,7 +42,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
     Raises StoreInUse, and the errors of the store's client.
     """
     if settings.store is StoreKind.EMBEDDED:
-        folder = store_folder(settings) / "dr"
+        folder = store_folder(settings) / _FOLDER
         if reads_only:
             yield session_on_copy(folder)
             return
@@ -42,6 +55,36 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
     else:
         with (viewed if reads_only else connected)(settings, command) as nodes:
             yield nodes
+
+
+def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
+    """Return an exported state of a service with the states of its pairs, which may have a store of their
+    own. Raises StoreInUse while a command changes them."""
+    if settings.store is not StoreKind.EMBEDDED or not (store_folder(settings) / _FOLDER).exists():
+        return state
+    with store_of(settings, "headrace state export", reads_only=False) as nodes:
+        paths = [f"{znodes.DR}/{name}" for name in nodes.children(znodes.DR)]
+        found = {path: node.data for path, node in nodes.read_present(paths).items()}
+    return replace(state, nodes={**state.nodes, **({znodes.DR: b""} if found else {}), **found})
+
+
+def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
+    """Write the states of pairs if they have a store of their own; return the rest of an exported state.
+    Raises IllegalTransition if that store has another state of a pair, StoreInUse."""
+    if settings.store is not StoreKind.EMBEDDED:
+        return state
+    pairs = {path: data for path, data in state.nodes.items() if path.startswith(f"{znodes.DR}/")}
+    if pairs:
+        with store_of(settings, "headrace state import", reads_only=False) as nodes:
+            present = nodes.read_present([f"{znodes.DR}/{name}" for name in nodes.children(znodes.DR)])
+            if other := sorted(path for path, node in present.items() if pairs.get(path) != node.data):
+                raise IllegalTransition(
+                    f"the store of pairs is not empty: {other[0]}",
+                    advice="import into a new mirror.state_directory",
+                )
+            nodes.create_all([(path, data) for path, data in pairs.items() if path not in present])
+    others = {path: data for path, data in state.nodes.items() if path != znodes.DR and path not in pairs}
+    return replace(state, nodes=others)
 
 
 def fresh_state(name: str, settings: PairSettings) -> PairState:
@@ -100,6 +143,17 @@ class PairBook:
         """Return a book that stores another state in the same store and clusters."""
         return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
+    def begin_drill(self) -> None:
+        """Let no other command run a drill until this one ends. Raises IllegalTransition while one runs."""
+        path = f"{znodes.DRILLS}/{quote(self._fresh.name, safe='')}"
+        try:
+            self._nodes.create(path, self._writer.encode(), ephemeral=True)
+        except AlreadyExists as error:
+            raise IllegalTransition(
+                f"another command runs {self._fresh.name}",
+                advice="wait until it has ended; if it was killed, until its session has expired",
+            ) from error
+
     def read(self) -> PairState:
         """Return the state with the highest version, from the store and the copies. Raises Unreachable,
         CorruptData, NewerFormat."""
@@ -137,10 +191,13 @@ class PairBook:
             try:
                 self._bench.run(copy.write(new))
             except HeadraceError as error:
+                sentence = f"cannot store the state of {new.name} at {name}: {error}"
+                if everywhere and error.retriable:
+                    raise Unreachable(sentence) from error
                 if everywhere:
                     raise
                 self.silent.add(name)
-                self._note(f"cannot store the state of {new.name} at {name}: {error}")
+                self._note(sentence)
         return new
 
     def _write(self, value: bytes) -> None:

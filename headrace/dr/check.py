@@ -10,6 +10,7 @@ from headrace.dr.datastreams import require_direction
 from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NotAuthorized, Refused
+from mirror.jobs.dr.coverage import differing_topics
 from mirror.jobs.dr.fence import denials_at, refuse_own, require_own_rights
 from mirror.jobs.dr.operation import PairState, Switchover
 from mirror.jobs.groups.follower import listed
@@ -19,7 +20,7 @@ from mirror.protocol.control.acls import Permission, list_acls
 from mirror.protocol.control.groups import SHARE
 from mirror.protocol.control.rights import AclOperation, cluster_rights
 from mirror.protocol.control.topics import describe_settings
-from mirror.wording import counted, first_few
+from mirror.wording import first_few
 
 OK: Final = "ok"
 WARN: Final = "warn"
@@ -111,12 +112,8 @@ class PairCheck:
         here, there = (self._counts(name) for name in (self._plan.origin, self._plan.target))
         if not here:
             yield CheckItem("topics", FAIL, f"{self._plan.origin} has no topic of the datastreams")
-        for name in sorted(here):
-            if name not in there:
-                yield CheckItem("topics", FAIL, f"{name} does not exist at {self._plan.target}")
-            elif here[name] != there[name]:
-                what = f"{name} has {counted(here[name], 'partition')} at {self._plan.origin}"
-                yield CheckItem("topics", FAIL, f"{what}, and {there[name]} at {self._plan.target}")
+        for sentence in differing_topics(self._plan.origin, here, self._plan.target, there):
+            yield CheckItem("topics", FAIL, sentence)
         if extra := sorted(there.keys() - here.keys()):
             named = first_few(extra, _NAMES_SHOWN)
             yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")

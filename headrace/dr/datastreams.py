@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from api.resources.datastreams.datastream_models import DatastreamBody
@@ -68,11 +68,12 @@ class PairDatastreams:
         if found["lag_ms"] > seconds * 1000:
             raise TimedOut(f"datastream {name} is {found['lag_ms'] / 1000:.1f} s behind")
 
-    def stop(self, name: str) -> None:
-        """Stop a datastream. Raises TimedOut if the datastream is still stopping; call again."""
-        if self._client.get(path_of(name))["status"] not in ("STOPPED", "STOPPING"):
-            self._client.begin("POST", f"{path_of(name)}/stop", self._cause)
-        self.require(name, WaitCondition.STOPPED)
+    def stop(self, names: Collection[str]) -> None:
+        """Stop datastreams. Raises TimedOut until all have stopped."""
+        for name in names:
+            if self._client.get(path_of(name))["status"] not in ("STOPPED", "STOPPING"):
+                self._client.begin("POST", f"{path_of(name)}/stop", self._cause)
+        self._require_all(names, WaitCondition.STOPPED)
 
     def resume(self, name: str) -> None:
         """Resume a stopped datastream. Raises TimedOut if the datastream is still stopping; call again."""
@@ -82,26 +83,29 @@ class PairDatastreams:
         if status != "READY":
             self._client.post(f"{path_of(name)}/resume", self._cause)
 
-    def create(self, body: Mapping[str, Any]) -> None:
-        """Create a datastream unless it exists. Raises TimedOut if the datastream is not yet running; call
-        again."""
-        name = str(body["name"])
-        try:
-            self._client.get(path_of(name))
-        except NotFound:
-            with contextlib.suppress(AlreadyExists):
-                self._client.create(DATASTREAMS, body, **self._cause)
-        self.require(name, WaitCondition.RUNNING)
+    def create(self, bodies: Iterable[Mapping[str, Any]]) -> None:
+        """Create the datastreams that do not exist. Raises TimedOut until all run."""
+        names = []
+        for body in bodies:
+            names.append(str(body["name"]))
+            try:
+                self._client.get(path_of(names[-1]))
+            except NotFound:
+                with contextlib.suppress(AlreadyExists):
+                    self._client.create(DATASTREAMS, body, **self._cause)
+        self._require_all(names, WaitCondition.RUNNING)
 
-    def delete(self, name: str) -> None:
-        """Delete a datastream if it exists. Raises TimedOut if the deletion is not yet complete; call
-        again."""
-        try:
-            if self._client.get(path_of(name))["status"] != "DELETING":
-                self._client.begin("DELETE", path_of(name), **self._cause)
-        except NotFound:
-            return
-        self.require(name, WaitCondition.DELETED)
+    def delete(self, names: Collection[str]) -> None:
+        """Delete the datastreams that exist. Raises TimedOut until all are gone."""
+        for name in names:
+            with contextlib.suppress(NotFound):
+                if self._client.get(path_of(name))["status"] != "DELETING":
+                    self._client.begin("DELETE", path_of(name), **self._cause)
+        self._require_all(names, WaitCondition.DELETED)
+
+    def _require_all(self, names: Iterable[str], condition: WaitCondition) -> None:
+        for name in names:
+            self.require(name, condition)
 
 
 def require_direction(definition: Mapping[str, Any], origin: str, target: str) -> None:
@@ -112,7 +116,7 @@ def require_direction(definition: Mapping[str, Any], origin: str, target: str) -
         raise Refused(f"datastream {name} copies from {ways[0]} to {ways[1]}, not from {origin} to {target}")
     if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
         raise Refused(
-            f"datastream {name} renames topics, so clients would not find them after a switch-over",
+            f"the topics of datastream {name} have other names at {target}, so clients would not find them",
             advice="create it without --rename",
         )
 

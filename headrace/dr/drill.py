@@ -124,9 +124,11 @@ class Drill:
         """Run the drill, and remove everything that the drill has created. If the removal fails, the next
         drill completes it.
 
-        Raises IllegalTransition if a switch-over of the pair is in progress, VersionConflict if another
-        operator has begun a drill, and the errors of the removal.
+        Raises IllegalTransition if a switch-over or a drill of the pair is in progress, VersionConflict if
+        another operator has begun a drill because this command has lost its session, and the errors of the
+        removal.
         """
+        self._book.begin_drill()
         self.planned()
         self._clean(self._book.read())
         state, settings = self.planned()
@@ -151,7 +153,7 @@ class Drill:
         place = TopicPartition(canary_topic(name), 0)
         self._admin(home).create(TopicDescription(place.topic, 1, settings=TOPIC_SETTINGS))
         body = self._definition(name, place.topic, home, away)
-        self._patiently(lambda: self._real.acts.datastreams.create(body))
+        self._patiently(lambda: self._real.acts.datastreams.create([body]))
         self._deliver(name, home, away)
         self._patiently(lambda: self._commit(home, place))
         session = self._session(settings)
@@ -211,8 +213,7 @@ class Drill:
                 state = session.run(session.planned(state.operation.target), self._deadline_seconds)
             else:
                 state = session.abort("interrupted")
-        for name in state.datastreams.values():
-            self._patiently(lambda name=name: self._real.acts.datastreams.delete(name))  # type: ignore[misc]
+        self._patiently(lambda: self._real.acts.datastreams.delete(state.datastreams.values()))
         if state.fences:
             closed = self._real.bench.cluster(ClusterRef(settings.other(state.active)))
             self._patiently(lambda: self._real.bench.run(allow(closed, state.fences)))

@@ -23,6 +23,7 @@ _FACTS: Final = {
     "begun_ms": "Start",
     "ended_ms": "End",
     "operator": "Operator",
+    "continued_by": "Continued by",
     "fenced_principals": "Fenced principals",
     "operation": "Operation",
     "issuer": "Report by",

@@ -22,7 +22,7 @@ from headrace.console.durations import milliseconds
 from headrace.dr.acts import SwitchoverActs
 from headrace.dr.book import PairBook, fresh_state, store_of, with_settings
 from headrace.dr.datastreams import PairDatastreams
-from headrace.dr.tail import copy_tail
+from headrace.dr.tail import copy_tail, exported_ends, exported_records
 from headrace.settings import HeadraceSettings
 from mirror.errors import ConfigError, HeadraceError, IllegalTransition, InvalidRequest
 from mirror.jobs.dr.driver import Driver
@@ -54,7 +54,7 @@ from mirror.replication.connector import open_sink
 from mirror.replication.context import EngineContext
 
 _CLIENT_ID: Final = "headrace-dr"
-_PAUSE_SECONDS: Final = 0.5
+_PAUSE_SECONDS: Final = 0.2
 _UNDO_SECONDS: Final = 60.0
 """Time after the deadline during which a failing undo is still retried."""
 
@@ -143,18 +143,20 @@ class PairSession:
             raise IllegalTransition(f"a {state.operation.kind} of {self.name} is in progress")
         fork, ends = self.tail(state, selection)
         reader = self.acts.tail(fork)
-        found = self.bench.run(reader.list(ends))
+        ranges = self.bench.run(reader.ranges(ends))
+        earlier = exported_ends(folder.absolute(), ranges)
         sink = open_sink(f"file:{quote(str(folder.absolute()))}")
         try:
-            self.bench.run(copy_tail(reader, self.bench.run(reader.ranges(ends)), sink, RoutingRules()))
+            records = self.bench.run(copy_tail(reader, ranges, sink, RoutingRules()))
         finally:
             sink.close()
+        records += self.bench.run(exported_records(folder.absolute(), ranges, earlier))
         decision = TailDecision(
             action=EXPORT,
             at_ms=self.bench.clock.now_ms(),
             operator=self.operator,
             selection=selection,
-            records=sum(one.records for one in found),
+            records=records,
             ends=document_of(ends),
             folder=str(folder.absolute()),
         )
@@ -165,8 +167,8 @@ class PairSession:
         """Undo the operation in progress. Raises IllegalTransition if no operation is in progress, or after
         the point of no return."""
         state = self.state()
-        operation_of(state)
-        return self._driver(0.0).undo(state, reason)
+        continued = state.with_(operation=operation_of(state).by(self.operator))
+        return self._driver(0.0).undo(continued, reason)
 
     def _driver(self, seconds: float) -> Driver:
         until = time.monotonic() + seconds

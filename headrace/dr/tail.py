@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.errors import Unreachable
-from mirror.jobs.dr.fork import Fork
+from mirror.jobs.dr.fork import Fork, offsets_of
 from mirror.jobs.transfer_job import Transfer, TransferJob
 from mirror.lane.rules import RoutingRules, Transform
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.batches.records import Record
 from mirror.protocol.control.offsets import EARLIEST
 from mirror.replication.connector import Bounds, RecordPortion, RecordSink
+from mirror.replication.connectors.avro_format import SUFFIX
+from mirror.replication.connectors.files import FileSource
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
+from mirror.replication.connectors.landing_folder import folder_of, position_in
 from mirror.replication.context import EngineContext
 from mirror.wording import counted, first_few
 
@@ -191,11 +196,27 @@ class _TailSource:
         """Do nothing: the context closes the connections to the cluster."""
 
 
+def _replay_name(fork: Fork, generation: int) -> GroupName:
+    return GroupName(f"dr-tail-{fork.identity}-{generation}")
+
+
 def replay_sink(reader: TailReader, active: str) -> KafkaSink:
     """Return the sink of a replay. Each transaction of the sink also stores the position of the replay, under
     a name that is unique to this tail and changes with every decision about the tail."""
-    state = GroupName(f"dr-tail-{reader.fork.identity}-{reader.fork.generation}")
+    state = _replay_name(reader.fork, reader.fork.generation)
     return KafkaSink(reader.bench, ClusterRef(active), state)
+
+
+async def forget_replays(reader: TailReader, active: str) -> None:
+    """Delete the positions of all replays of the tail, which is decided. Raises Unreachable."""
+    fork = reader.fork
+    keys = [
+        LaneKey(_replay_name(fork, generation), place)
+        for generation in range(fork.generation)
+        for place in offsets_of(fork.decided)
+    ]
+    if keys:
+        await reader.bench.progress(ClusterRef(active)).forget(keys, reader.bench.clock.now_ms())
 
 
 def marked(cluster: str) -> Transform:
@@ -206,6 +227,27 @@ def marked(cluster: str) -> Transform:
         return record._replace(headers=(*record.headers, (REPLAYED_HEADER.encode(), origin)))
 
     return apply
+
+
+def exported_ends(folder: Path, ranges: Mapping[TopicPartition, TailRange]) -> dict[TopicPartition, int]:
+    """Return the offsets before which earlier exports to a folder are complete. Raises CorruptData,
+    Unreachable."""
+    found = {place: position_in(folder_of(folder, place), SUFFIX) for place in ranges}
+    return {
+        place: min(position.next_offset, ranges[place].end) for place, position in found.items() if position
+    }
+
+
+async def exported_records(
+    folder: Path, ranges: Mapping[TopicPartition, TailRange], ends: Mapping[TopicPartition, int]
+) -> int:
+    """Return the number of records of the tail that files in a folder have before some ends. Raises
+    CorruptData, Unreachable."""
+    files, count = FileSource(folder), 0
+    for place, bounds in (await files.bounds(list(ends))).items():
+        start = max(ranges[place].start, bounds.first)
+        count += sum([len(portion.records) async for portion in files.read(place, start, ends[place])])
+    return count
 
 
 async def copy_tail(

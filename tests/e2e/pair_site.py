@@ -85,7 +85,7 @@ def pair_site(folder: Path) -> Iterator[Site]:
         instance = RunningInstance("one", folder, environment)
         try:
             found = Site(east, west, instance.start())
-            ways = ("--source", "east", "--destination", "west", "--topics", TOPIC, "--owner", "tests")
+            ways = ("--source", "east", "--destination", "west", "--topics", f"{TOPIC}.*", "--owner", "tests")
             found.run("datastream", "create", "over", *ways, "--groups", "billing")
             wait_until(found.is_ready, "the pair is ready")
             yield found

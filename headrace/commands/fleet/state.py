@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ def export_state(
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import to_document
     from headrace.coordination.transfer import exported
+    from headrace.dr.book import exported_with_pairs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from mirror.errors import AlreadyExists
@@ -41,6 +43,7 @@ def export_state(
         raise AlreadyExists(f"{file} already exists", advice="choose another file")
     with connected(settings, "headrace state export") as nodes:
         state = exported(nodes, store_name(settings), SystemClock().now_ms())
+    state = exported_with_pairs(settings, state)
     replace_file(file, to_document(state))
     _show(state, as_json, f"exported to {file} from {state.store}")
 
@@ -58,12 +61,13 @@ def import_state(
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import from_document
     from headrace.coordination.transfer import import_state as write_state
+    from headrace.dr.book import import_pairs
     from headrace.settings import load_settings
 
     settings = load_settings(config)
     state = from_document(file.read_bytes(), str(file))
     with connected(settings, "headrace state import") as nodes:
-        write_state(nodes, state)
+        write_state(nodes, state, partial(import_pairs, settings))
     _show(state, as_json, f"imported into {store_name(settings)}")
 
 

@@ -37,6 +37,7 @@
     /topic-use/<cluster>/<number>  when the topics of a cluster were first seen, written and read; many topics
                                    share a node
     /retirements/<key>             retirement of a topic that is in progress
+    /drills/<pair>                 ephemeral: a drill of the pair runs
     /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
 A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
@@ -104,6 +105,8 @@ IMPORT: Final = "/import"
 TOPIC_USE: Final = "/topic-use"
 DR: Final = "/dr"
 """States of the pairs of clusters that `headrace dr` manages, by name."""
+DRILLS: Final = "/drills"
+"""Pairs of clusters with a drill that runs."""
 RETIREMENTS: Final = "/retirements"
 
 CHUNK_BYTES: Final = LARGEST

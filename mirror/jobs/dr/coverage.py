@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 MOST_GAPS: Final = 100
 _LACKING = (OffsetClass.FILTERED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
@@ -44,6 +45,22 @@ def uncopied(
         if behind > 0:
             found.append(Missing(place, behind))
     return sorted(found, key=lambda one: (-one.offsets, one.place))
+
+
+def differing_topics(
+    origin: str, here: Mapping[str, int], target: str, there: Mapping[str, int]
+) -> list[str]:
+    """Return sentences about topics that are missing at the target, or have another number of partitions
+    there. `here` and `there`: numbers of partitions at the two clusters."""
+    found = []
+    for name, count in sorted(here.items()):
+        if name not in there:
+            found.append(f"{name} does not exist at {target}")
+        elif count != there[name]:
+            found.append(
+                f"{name} has {counted(count, 'partition')} at {origin}, and {there[name]} at {target}"
+            )
+    return found
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:

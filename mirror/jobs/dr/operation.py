@@ -150,11 +150,13 @@ class BegunOperation(PairRecord):
 
 
 class _Account(BegunOperation):
-    """Facts about an operation. `operator`: user who began the operation. `failure`: reason for the undo,
-    empty if the operation is not undone. `notes`: remarks for the operator. `loss`: loss of a failover."""
+    """Facts about an operation. `operator`: user who began the operation. `continued_by`: other users who
+    continued or undid it. `failure`: reason for the undo, empty if the operation is not undone. `notes`:
+    remarks for the operator. `loss`: loss of a failover."""
 
     kind: Kind = Kind.SWITCHOVER
     operator: str = ""
+    continued_by: tuple[str, ...] = ()
     failure: str = ""
     steps: tuple[StepBegun, ...] = ()
     notes: tuple[str, ...] = ()
@@ -197,6 +199,11 @@ class Switchover(_Account):
     def with_(self, **fields: Any) -> Switchover:
         """Return a copy with these fields."""
         return self.model_copy(update=fields)
+
+    def by(self, operator: str) -> Switchover:
+        """Return the operation as an operator continues or undoes it."""
+        others = dict.fromkeys([*self.continued_by, operator])
+        return self.with_(continued_by=tuple(name for name in others if name != self.operator))
 
 
 class PastSwitchover(_Account):
@@ -313,7 +320,7 @@ def begin(
                 f"a {present.kind} of {state.name} to {present.target} is in progress",
                 advice=f"run headrace dr abort {state.name}, or complete it",
             )
-        return state.with_(operation=resumed(present))
+        return state.with_(operation=resumed(present).by(operator))
     if kind in ON_TAIL:
         fork = fork_of_pair(state)
         fields = {"definitions": fork.definitions, **fields, "fork": fork}

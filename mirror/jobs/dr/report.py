@@ -50,6 +50,7 @@ def report_of(
         "origin": account.origin,
         "target": account.target,
         "operator": account.operator,
+        "continued_by": list(account.continued_by),
         "issuer": issuer,
         "issued_ms": issued_ms,
         "begun_ms": account.begun_ms,

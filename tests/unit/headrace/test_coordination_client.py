@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from headrace.coordination.client import (
 from headrace.coordination.transfer import exported, import_state
 from headrace.doctor.diagnosis import Grade
 from headrace.doctor.store import examined_shared_store, examined_store
+from headrace.dr.book import exported_with_pairs, import_pairs, store_of
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.embedded.session import EmbeddedSession
 from mirror.adapters.embedded.store import FILE_NAME
@@ -191,16 +193,21 @@ def test_state_moves_from_kafka_to_a_file_and_back(on_kafka: HeadraceSettings) -
     with connected(on_kafka, "a command") as nodes:
         ensure_root(nodes)
         nodes.create_all([("/groups/a", b"1"), ("/groups/b", bytes(range(256)))])
-        state = exported(nodes, "kafka", 1)
-    with connected(load_settings(), "a command") as nodes:
-        import_state(nodes, state)
-        back = exported(nodes, "a file", 2)
+    with store_of(on_kafka, "a command", reads_only=False) as nodes:
+        nodes.create("/dr/pair", b"a pair")
+    with connected(on_kafka, "a command") as nodes:
+        state = exported_with_pairs(on_kafka, exported(nodes, "kafka", 1))
+    alone = load_settings()
+    with connected(alone, "a command") as nodes:
+        import_state(nodes, state, partial(import_pairs, alone))
+        back = exported_with_pairs(alone, exported(nodes, "a file", 2))
     other = on_kafka.model_copy(
         update={"coordination": on_kafka.coordination.model_copy(update={"topic": "other"})}
     )
     with connected(other, "a command") as nodes:
-        import_state(nodes, back)
+        import_state(nodes, back, partial(import_pairs, other))
         assert nodes.read("/groups/b").data == bytes(range(256))
+        assert nodes.read("/dr/pair").data == b"a pair"
 
 
 def test_the_doctor_looks_at_the_topics(on_kafka: HeadraceSettings, broker: FakeCluster) -> None:

@@ -14,7 +14,7 @@ from headrace.dr.datastreams import opposite, require_direction
 from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
 from headrace.dr.status import sums_by_topic, word_of
-from mirror.errors import Refused, TimedOut, Unreachable, VersionConflict
+from mirror.errors import IllegalTransition, Refused, TimedOut, Unreachable, VersionConflict
 from mirror.jobs.dr.driver import Driver
 from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
 from mirror.jobs.dr.settings import PairSettings
@@ -89,6 +89,18 @@ def test_a_state_must_be_stored_at_both_clusters_except_for_an_undo(fakes: Mirro
         book.save(state, everywhere=True)
     assert book.save(state, everywhere=False).version == state.version + 1
     assert len(notes) == 1
+
+
+def test_one_of_two_drills_runs(fakes: MirroredFakes) -> None:
+    zookeeper = FakeZooKeeper()
+    session = zookeeper.session()
+    one = PairBook(session, fakes.context, CLUSTERS, FRESH, print)
+    one.begin_drill()
+    book_of(zookeeper, fakes).beside(FRESH.with_(name="other")).begin_drill()
+    with pytest.raises(IllegalTransition):
+        book_of(zookeeper, fakes).begin_drill()
+    session.expire()
+    book_of(zookeeper, fakes).begin_drill()
 
 
 class Standstill:

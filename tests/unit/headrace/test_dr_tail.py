@@ -12,13 +12,23 @@ import pytest
 from headrace.dr.groups import GroupMove
 from headrace.dr.loss import measured_loss
 from headrace.dr.status import bytes_behind
-from headrace.dr.tail import REPLAYED_HEADER, TailReader, copy_tail, marked, replay_sink
+from headrace.dr.tail import (
+    REPLAYED_HEADER,
+    TailReader,
+    copy_tail,
+    exported_ends,
+    exported_records,
+    forget_replays,
+    marked,
+    replay_sink,
+)
 from mirror.errors import InvalidRequest
 from mirror.jobs.dr.fork import (
     Fork,
     Loss,
     LossLimit,
     PartitionLoss,
+    TailDecision,
     accepted_limit,
     fork_of,
     loss_of,
@@ -75,6 +85,12 @@ def settled(fakes: MirroredFakes) -> TailReader:
     return reader_of(fakes, fakes.context.run(reader.settle()))
 
 
+def stored_groups(fakes: MirroredFakes) -> set[str]:
+    log = fakes.context.progress(TARGET)
+    fakes.context.run(log.read_all())
+    return log.groups()
+
+
 def replay(fakes: MirroredFakes, reader: TailReader, end: int) -> int:
     ranges = fakes.context.run(reader.ranges({PLACE: end}))
     return fakes.context.run(copy_tail(reader, ranges, replay_sink(reader, "destination"), RULES))
@@ -124,18 +140,28 @@ def test_a_replay_that_is_killed_anywhere_writes_each_record_once(fakes: Mirrore
     headers = [dict(one.headers).get(REPLAYED_HEADER) for one in fakes.copied("t")]
     assert headers == [*[None] * 25, *(b"source/%d" % offset for offset in range(25, 34))]
     assert replay(fakes, reader, 34) == 0
+    decision = TailDecision(
+        action=Kind.REPLAY, at_ms=0, operator="", selection=".*", records=9, ends={"t": {0: 34}}
+    )
+    name = f"dr-tail-{reader.fork.identity}-0"
+    assert stored_groups(fakes) >= {name, "shared"}
+    fakes.context.run(forget_replays(reader_of(fakes, reader.fork.after(decision)), "destination"))
+    assert name not in stored_groups(fakes)
+    assert "shared" in stored_groups(fakes)
 
 
 def test_an_export_has_the_tail_and_continues(fakes: MirroredFakes, tmp_path: Path) -> None:
     fakes.write("t", 25, 4)
     reader = settled(fakes)
     counts = []
-    for end in (27, 29):
+    for end in (27, 29, 29):
         sink = open_sink(f"file:{tmp_path}")
         ranges = fakes.context.run(reader.ranges({PLACE: end}))
-        counts.append(fakes.context.run(copy_tail(reader, ranges, sink, RoutingRules())))
+        earlier = exported_ends(tmp_path, ranges)
+        copied = fakes.context.run(copy_tail(reader, ranges, sink, RoutingRules()))
         sink.close()
-    assert counts == [2, 2]
+        counts.append((copied, fakes.context.run(exported_records(tmp_path, ranges, earlier))))
+    assert counts == [(2, 0), (2, 2), (0, 4)]
 
     async def read() -> list[bytes | None]:
         source = open_source(f"file:{tmp_path}")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from headrace.coordination.client import connected
 from headrace.coordination.document import ExportedState, from_document, to_document
 from headrace.coordination.transfer import exported, import_state
+from headrace.dr.book import import_pairs, store_of
 from headrace.settings import load_settings
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.root import ensure_root
@@ -188,3 +189,43 @@ def test_the_commands(headrace: Headrace, tmp_path: Path, monkeypatch: pytest.Mo
     with connected(load_settings(), "test") as nodes:
         assert tree(nodes) == expected
     assert headrace("state", "import", str(tmp_path / "missing")).code == 1
+
+
+def test_the_states_of_pairs_move_although_they_have_a_store_of_their_own(
+    headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, pairs = tmp_path / "state.json", {"/dr": b"", "/dr/a%2Fb": b"one", "/dr/drill": b"\xff"}
+    monkeypatch.setenv("HEADRACE_MIRROR__STATE_DIRECTORY", str(tmp_path / "one"))
+    with connected(load_settings(), "test") as nodes:
+        a_service(nodes)
+    with store_of(load_settings(), "test", reads_only=False) as nodes:
+        nodes.create_all(list(pairs.items()))
+        nodes.create("/drills/drill", ephemeral=True)
+        assert headrace("state", "export", str(file)).code != 0
+    assert headrace("state", "export", str(file)).code == 0
+    state = from_document(file.read_bytes(), "f")
+    assert {path: data for path, data in state.nodes.items() if path.startswith("/dr")} == pairs
+
+    other = FakeZooKeeper().session()
+    import_state(other, state)
+    assert exported(other, "here", 1).nodes == state.nodes
+    monkeypatch.setenv("HEADRACE_MIRROR__STATE_DIRECTORY", str(tmp_path / "two"))
+    for expected in (0, 2):  # then it is not empty
+        assert headrace("state", "import", str(file)).code == expected
+    with connected(load_settings(), "test") as nodes:
+        assert "/dr" not in tree(nodes)
+    with store_of(load_settings(), "test", reads_only=False) as nodes:
+        assert tree(nodes) == pairs
+
+
+def test_the_state_of_another_pair_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_MIRROR__STATE_DIRECTORY", str(tmp_path))
+    state = ExportedState({"/dr": b"", "/dr/p": b"one", "/plan": b""})
+    for _ in range(2):  # an interrupted import is repeated
+        assert import_pairs(load_settings(), state).nodes == {"/plan": b""}
+    with pytest.raises(IllegalTransition):
+        import_pairs(load_settings(), ExportedState({"/dr/p": b"two"}))
+    with pytest.raises(IllegalTransition):
+        import_pairs(load_settings(), ExportedState({"/dr/q": b"one"}))

@@ -35,7 +35,8 @@ class Killed(BaseException):
 @dataclass
 class World:
     """Two clusters and the stored state. `kills`: number of calls after which the process is killed, before
-    (even) or after (odd) the effect of the call. `fails`: errors of acts by step, raised after the effect."""
+    (even) or after (odd) the effect of the call. `fails`: errors of acts by step, raised after the effect.
+    `saves_left`: number of writes before the coordination store is down; None if it is not."""
 
     denials: dict[str, set[Denial]] = field(default_factory=lambda: {"east": set(), "west": set()})
     running: set[str] = field(default_factory=lambda: {"orders"})
@@ -44,6 +45,7 @@ class World:
     stored: bytes = b""
     kills: list[int] = field(default_factory=list)
     fails: dict[Step, list[HeadraceError]] = field(default_factory=dict)
+    saves_left: int | None = None
 
     def effect(self) -> None:
         if not self.kills:
@@ -106,6 +108,9 @@ class World:
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
         self.effect()
+        if self.saves_left == 0:
+            raise LOST
+        self.saves_left = None if self.saves_left is None else self.saves_left - 1
         if state.version != read_state(self.stored).version:
             raise VersionConflict("another operator")
         state = state.with_(version=state.version + 1)
@@ -176,6 +181,22 @@ def test_a_refused_act_restores_everything(kills: list[int], step: Step, has_own
     assert (world.denials["east"], world.running, world.known) == before
     assert (state.active, state.operation) == ("east", None)
     assert "refused" in state.history[-1].failure
+
+
+@given(st.integers(0, 9), st.sampled_from([None, *STEPS[Kind.SWITCHOVER][:-1]]))
+def test_an_operation_continues_when_the_store_is_back(saves: int, step: Step | None) -> None:
+    worlds = [fresh(fails={step: [BROKEN] * 10} if step else {}) for _ in range(2)]
+    worlds[0].go()
+    world = worlds[1]
+    world.saves_left = saves
+    state = begin(read_state(world.stored), "west", "id", 0, "me")
+    try:
+        Driver(world, world, ManualClock(), lambda _error, _undo: False, lambda _: None).run(state)
+    except TimedOut:
+        world.saves_left = None
+        if read_state(world.stored).operation is not None or saves == 0:
+            world.go()
+    assert world.end == worlds[0].end
 
 
 def test_an_error_after_the_point_of_no_return_is_not_undone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.client.cluster import Cluster
 from mirror.errors import CorruptData, NewerFormat, NotAuthorized, Refused, TimedOut
-from mirror.jobs.dr.coverage import PartitionSpan, left_out, unaccounted, uncopied
+from mirror.jobs.dr.coverage import PartitionSpan, differing_topics, left_out, unaccounted, uncopied
 from mirror.jobs.dr.fence import allow, denials_at, deny, refuse_own, require_own_rights
 from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import Denial, PairState, Step, Switchover, read_state, write_state
@@ -179,6 +179,13 @@ def test_a_partition_is_copied_when_its_checkpoint_is_at_the_end() -> None:
     lanes = {one: progress(3, 9)}
     assert [str(missing) for missing in uncopied(spans, lanes)] == ["t-2 (7)", "t-0 (1)"]
     assert uncopied(spans, {one: progress(0, 10), three: progress(5, 12)}) == []
+
+
+def test_topics_that_differ_are_named() -> None:
+    here, there = {"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 1, "c": 2, "d": 5, "e": 1}
+    found = differing_topics("east", here, "west", there)
+    assert [sentence.split()[0] for sentence in found] == ["b", "c", "d"]
+    assert differing_topics("east", {}, "west", there) == []
 
 
 def test_offsets_without_a_class_are_found() -> None:

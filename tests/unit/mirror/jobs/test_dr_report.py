@@ -89,6 +89,15 @@ def test_earlier_operations_are_reported_without_positions() -> None:
     assert report_of(back, "", PAIR, 0, "") == last
 
 
+def test_operators_who_continue_or_undo_an_operation_are_named() -> None:
+    state = state_at(Step.LAG_OK)
+    assert report_of(state, "", PAIR, 0, "")["continued_by"] == []
+    for operator in ("bob@host", "ann@host", "eve", "bob@host"):
+        state = begin(state, "west", "other", 0, operator)
+    report = report_of(completed(state, 9_000), "", PAIR, 0, "")
+    assert (report["operator"], report["continued_by"]) == ("ann@host", ["bob@host", "eve"])
+
+
 @pytest.mark.parametrize("identity", ["", "other"])
 def test_an_unknown_operation_is_refused(identity: str) -> None:
     with pytest.raises(NotFound):

@@ -1,0 +1,1 @@
+"""Benchmarks of pairs of clusters whose roles are exchanged."""

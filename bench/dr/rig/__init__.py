@@ -1,0 +1,1 @@
+"""Clusters with an authorizer, and producers that are denied Write."""
