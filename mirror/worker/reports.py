@@ -1,4 +1,4 @@
-"""Unsolicited reports of a worker process: measurements for the service, or the results of a copy."""
+"""Periodic reports of a worker process: measurements for the service, or the results of a copy."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _TOKEN_BYTES: Final = 4
 
 
 class RestService:
-    """Client of the service. Connects to any one instance."""
+    """REST client of the service, which sends its requests to any instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest

@@ -1,4 +1,5 @@
-"""`headrace groups list`, `lag` and `explain`: consumer groups that follow to the destination."""
+"""`headrace groups list`, `lag` and `explain`: consumer groups whose positions are copied to the
+destination."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _show_age(found: dict[str, Any]) -> None:
-    """Print when the groups were synchronised."""
+    """Print how long ago the groups were synchronised."""
     if found["round_ms"] is None:
         console().print("not synchronised yet: check the option groups and the health of the leader")
     else:

@@ -1,1 +1,2 @@
-"""Authentication by tokens of an OpenID Connect provider. Imported only if a provider is configured."""
+"""Authentication with tokens of an OpenID Connect provider. This package is imported only if a provider is
+configured."""

@@ -1,4 +1,4 @@
-"""Translation of a group's positions without the source: from the positions stored at the destination."""
+"""Translates a group's positions without the source, from the source positions stored at the destination."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translation of the last known positions. `as_of_ms`: time at which the oldest of these positions was
-    read from the source (epoch ms)."""
+    """Translations of a group's last known source positions. `as_of_ms`: time at which the oldest of these
+    positions was read from the source (epoch ms)."""
 
     moves: list[PositionMove]
     as_of_ms: int
 
 
 async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
-    """Return the groups that are stored at a cluster. Raises Unreachable."""
+    """Read the progress topic of a cluster, which stores the positions of groups. Raises Unreachable."""
     log = progress_log(GroupLog, bench, destination)
     await log.catch_up()
     return log
@@ -62,12 +62,12 @@ async def plan_without_source(
         raise NotFound(
             f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
             f" {job.destination}",
-            advice="select the group with --groups before a failover, or reset it by time",
+            advice="select the group with --groups before a failover, or reset its offsets by time",
         )
     there = await committed_at(bench.cluster(job.destination), job.target_group)
     return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))
 
 
 def _owner(key: bytes) -> bytes:
-    """Return the part of a record's key that names its datastream."""
+    """Return the part of a record key that identifies the datastream."""
     return key.rpartition(b".")[0]

@@ -1,9 +1,9 @@
-"""One round of synchronisation: read the groups of both clusters; translate, decide on, commit and store
-their positions.
+"""Synchronises consumer groups in rounds. A round reads the groups of both clusters, translates their
+positions, and commits and stores the results.
 
-The round reads the positions at the source before the offset maps, so that the maps reach as many positions
-as possible. The position at the destination is read immediately before the commit, and the coordinator of the
-group rejects the commit if the group has gained members.
+A round reads the positions at the source before the offset maps, so that the maps include as many positions
+as possible. The position at the destination is read immediately before the commit. If the group has members
+by then, the group coordinator rejects the commit.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_G
 from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
-"""Groups with requests in flight."""
+"""Maximum number of groups with requests in flight."""
 _SETTLED_SECONDS: Final = 60.0
 """Time after which the position of an idle group at the destination is read again."""
 _FRESH_SECONDS: Final = 5.0
-"""Longest time from the request for a group's position at the destination to the commit. A process that was
-frozen may no longer lead, and must not overwrite newer positions."""
+"""Maximum time between the read of a group's position at the destination and the commit. A process that was
+frozen for longer may no longer be the leader, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
 _UNTRANSLATED: Final = {
     NOT_MIRRORED: FollowReason.NOT_MIRRORED,
@@ -60,10 +60,10 @@ _UNTRANSLATED: Final = {
 
 @dataclass(frozen=True)
 class FollowJob:
-    """Groups of a datastream that follow.
+    """Parameters for synchronising the consumer groups of a datastream.
 
-    `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
-    `opposite`: selections and names of datastreams in the opposite direction.
+    `keys`: record keys of the stored state. `has_other_writers`: other producers may write to the destination
+    topics. `opposite`: topic selection and topic naming of each datastream in the opposite direction.
     """
 
     keys: GroupKeys
@@ -76,8 +76,8 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a source topic, or its copy, has writers other than its producers and this
-        datastream."""
+        """Return whether the destination topic may have producers besides this datastream, or is mirrored
+        back to the source topic."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -86,20 +86,21 @@ class FollowJob:
 
     @property
     def state(self) -> GroupName:
-        """Group of datastreams whose progress is used."""
+        """Group of datastreams that shares the progress of this datastream."""
         return self.keys.state
 
 
 class GroupListing(NamedTuple):
-    """Groups of a cluster by name. `is_complete`: every broker has responded."""
+    """Consumer groups of a cluster by name. `is_complete`: True if every broker has listed its groups."""
 
     groups: Mapping[str, ListedGroup]
     is_complete: bool
 
 
 class RoundReport(NamedTuple):
-    """Result of a round: number of groups with positions in the datastream's topics, and those that do not
-    follow, with their first reasons. `is_complete`: all brokers of the source have listed their groups."""
+    """Result of a round. `groups`: number of groups with positions in the datastream's topics. `hindered`:
+    groups that were not synchronised, each with its first reason. `is_complete`: True if every broker of the
+    source has listed its groups."""
 
     groups: int
     hindered: Mapping[str, FollowReason]
@@ -107,8 +108,9 @@ class RoundReport(NamedTuple):
 
 
 class SourceLook(NamedTuple):
-    """A group as listed by the source (None: missing) and the destination, with its positions at the source,
-    or the error of the request."""
+    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
+    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
+    positions."""
 
     name: str
     here: ListedGroup | None
@@ -118,14 +120,14 @@ class SourceLook(NamedTuple):
 
     @property
     def mark(self) -> Hashable:
-        """Fingerprint that changes with the group."""
+        """Fingerprint that changes if the listing or a source position of the group changes."""
         if self.here is None or self.error is not None:
             return object()
         return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
 
 
 class SettledGroup(NamedTuple):
-    """A group that needs no work until its mark changes, or until a time in monotonic seconds."""
+    """A synchronised group, skipped until its mark changes or until the time `until` (monotonic seconds)."""
 
     mark: Hashable
     until: float
@@ -133,7 +135,8 @@ class SettledGroup(NamedTuple):
 
 
 async def listed(cluster: Cluster) -> GroupListing:
-    """Return the groups of all brokers that respond. Raises Unreachable, NotAuthorized if none does."""
+    """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
+    fail."""
     await cluster.refresh(())
     found: dict[str, ListedGroup] = {}
     failure: HeadraceError | None = None
@@ -173,13 +176,14 @@ class GroupFollower:
 
     @property
     def now_ms(self) -> int:
-        """Present time in epoch milliseconds."""
+        """Current time in epoch milliseconds."""
         return self._context.clock.now_ms()
 
     async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
-        """Synchronise these groups of the source, and store the result at the destination.
+        """Synchronise the named groups of the source, and store the result at the destination. `listings`:
+        groups of the source and of the destination.
 
-        Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
+        Raises Unreachable, NotAuthorized or UnsafeProgressTopic if no group can be synchronised.
         """
         here, there = listings
         hindered: dict[str, FollowReason] = {}
@@ -205,7 +209,8 @@ class GroupFollower:
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
-        """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
+        """Synchronise the groups that the datastream selects, except hidden groups. Raises the errors of
+        `look`."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
         await self._log.catch_up()
@@ -232,7 +237,7 @@ class GroupFollower:
             return FollowedGroup(name)
 
     async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
-        """Return the group's present positions at the source in topics of the datastream."""
+        """Read the group's current positions at the source in topics of the datastream."""
         if here is None:
             return SourceLook(name, here, there, {})
         try:
@@ -243,13 +248,13 @@ class GroupFollower:
         return SourceLook(name, here, there, offsets)
 
     def _is_settled(self, look: SourceLook) -> bool:
-        """Return whether a group has followed, and nothing has changed since."""
+        """Return whether a group is synchronised and has not changed since."""
         known = self._settled.get(look.name)
         return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
 
     def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
-        """Remember a group whose positions were copied exactly, or that has no positions in topics of the
-        datastream."""
+        """Mark a group as settled if every position was committed exactly, or if the group has no position
+        in topics of the datastream."""
         self._settled.pop(look.name, None)
         is_settled = all(position.follows and position.is_exact for position in found.positions.values())
         if is_settled and found.reason is None:
@@ -270,7 +275,7 @@ class GroupFollower:
         return found
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its present positions at the source."""
+        """Return the group with its current positions at the source."""
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
@@ -290,7 +295,7 @@ class GroupFollower:
         look: SourceLook,
         translator: Translator,
     ) -> FollowedGroup:
-        """Commit the positions of a group that may follow, and return its state."""
+        """Commit the positions of a group if commits are permitted, and return the new state of the group."""
         if look.here is None or group.reason is not None or not group.positions:
             return group
         hindrance = group_hindrance(look.here, look.there)
@@ -305,7 +310,7 @@ class GroupFollower:
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group, group.kind)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
-                raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
+                raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
             decided = {
                 place: _decided(position, moves[place], present, hindrance)
                 for place, position in group.positions.items()
@@ -353,7 +358,7 @@ class GroupFollower:
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the groups that have changed."""
+        """Store the states of groups that have changed."""
         now_ms = self.now_ms
         entries = [
             (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
@@ -377,7 +382,7 @@ def _decided(
     present: Mapping[TopicPartition, int],
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
-    """Return the position with the decision about it."""
+    """Return the position with the decision whether to commit, and the reason."""
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
@@ -395,7 +400,8 @@ def _decided(
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
-    """Return the position after a commit of `wanted`, None for no commit, with its error code."""
+    """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
+    error code of the commit."""
     if wanted is None:
         return position
     if not code:

@@ -1,7 +1,5 @@
-"""State of all topics of a cluster: end offsets, sizes, and the groups that read them.
-
-Reading fails as a whole if the groups of a broker are unknown, because a topic whose readers are unknown must
-not count as unused.
+"""Reads the state of all topics of a cluster: end offsets, sizes, and consumer groups. The whole read fails
+if the groups of any broker are unknown, because a topic with unknown readers must not count as unused.
 """
 
 from __future__ import annotations
@@ -52,8 +50,8 @@ GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OwnGroups(NamedTuple):
-    """Groups of the mirror. `names`: groups under which it commits its positions. `commits`: offsets that it
-    committed for groups of other applications, which follow a datastream."""
+    """Groups of the mirror. `names`: groups under which the mirror commits its own positions. `commits`:
+    offsets that the mirror has committed for groups of other applications whose positions it synchronises."""
 
     names: frozenset[str] = frozenset()
     commits: GroupCommits = MappingProxyType({})
@@ -96,7 +94,7 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
 
 
 async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
-    """Return whether each topic is compacted, without topics whose settings cannot be read."""
+    """Return whether each topic is compacted. Omit topics whose settings are unreadable."""
     found: dict[str, bool] = {}
     for start in range(0, len(topics), _SETTINGS_AT_ONCE):
         answer = await cluster.ask(describe_settings(topics[start : start + _SETTINGS_AT_ONCE]))
@@ -138,7 +136,7 @@ async def _offsets(
 
 
 async def _sizes(cluster: Cluster) -> Mapping[str, int] | None:
-    """Return the bytes of all replicas by topic; None if a broker does not report them."""
+    """Return the size of each topic in bytes, over all replicas; None if any broker does not report sizes."""
     sums: dict[str, int] = {}
     for broker in sorted(cluster.brokers):
         try:

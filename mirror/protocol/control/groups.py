@@ -34,11 +34,11 @@ STREAMS: Final = "streams"
 _CONSUMER: Final = "consumer"
 """Protocol type of classic groups of consumers."""
 _WORKER_GROUPS: Final = frozenset({"connect", "sr"})
-"""Protocol types of the groups of Kafka Connect's workers and of schema registries, which divide work. The
-consumers of a connector have a group of their own."""
+"""Protocol types of groups that have no consumers: workers of Kafka Connect, and schema registries. The
+consumers of a connector have their own group."""
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
 _MANY_BYTES: Final = 32 * 1024 * 1024
-"""Response with some hundred thousand groups."""
+"""Maximum size of a response in bytes; enough for several hundred thousand groups."""
 
 
 class ListedGroup(NamedTuple):
@@ -55,7 +55,7 @@ class ListedGroup(NamedTuple):
 
 
 class ListedGroups(NamedTuple):
-    """Groups by name; none with an `error`."""
+    """Groups by name; empty if `error` is set."""
 
     error: int
     groups: Mapping[str, ListedGroup]

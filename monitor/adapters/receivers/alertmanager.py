@@ -17,7 +17,8 @@ from monitor.alerts.settings import AlertmanagerSettings
 
 PATH: Final = "/api/v2/alerts"
 _MISSED_REFRESHES: Final = 4
-"""Number of refresh intervals after which Alertmanager resolves an alert, as for Prometheus."""
+"""Number of refresh intervals without a refresh after which Alertmanager resolves an alert. Prometheus uses
+the same number."""
 
 
 class Alertmanager:

@@ -6,7 +6,7 @@ import pytest
 
 from stack.errors import JarsUnavailable, UnknownName
 from stack.jars.coordinates import (
-    NEWER_KAFKA,
+    KAFKA_RELEASES,
     SET_NAMES,
     Artefact,
     artefacts_of,
@@ -53,7 +53,7 @@ def test_an_unknown_set_is_refused() -> None:
     assert all(name in caught.value.advice for name in SET_NAMES)
 
 
-@pytest.mark.parametrize("name", [*SET_NAMES, NEWER_KAFKA])
+@pytest.mark.parametrize("name", [*SET_NAMES, *KAFKA_RELEASES])
 def test_the_committed_lists_are_whole_and_name_no_host(name: str) -> None:
     artefacts = artefacts_of(name)
     assert len({artefact.coordinate for artefact in artefacts}) == len(artefacts)
