@@ -47,7 +47,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
     """Return a function that reads the freshness of a cluster's samples in Pinot. The query is attempted
-    once, with a time-out of at most 5 s. If Pinot does not respond in this time, it counts as unavailable."""
+    once, with a time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
+    unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider

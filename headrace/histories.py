@@ -25,9 +25,9 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
-    """Return the functions that read past loads and latencies. They query Pinot without retries and with a
-    timeout of at most 5 s, because a caller waits for the response. They raise HistoryUnavailable,
-    Unreachable, TimedOut and AnalyticsError."""
+    """Return the functions that read past loads and latencies. Both functions query Pinot without retries and
+    with a timeout of at most 5 s, because a caller waits for the response. Both functions raise
+    HistoryUnavailable, Unreachable, TimedOut and AnalyticsError."""
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
         return no_history, no_history

@@ -1,5 +1,6 @@
-"""Construction of the monitor that runs inside the leader. The modules of the monitor are imported when it
-starts, because other instances do not need them.
+"""Construction of the monitor that runs inside the leader.
+
+The modules of the monitor are imported when it starts, because other instances do not need them.
 """
 
 from __future__ import annotations

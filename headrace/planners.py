@@ -1,4 +1,5 @@
-"""Selection of the leader's planner and load provider. Imports an extra only if the selection needs it."""
+"""Selection of the leader's planner and load provider. The libraries of an extra are imported only if the
+selected planner or provider needs them."""
 
 from __future__ import annotations
 
@@ -54,8 +55,8 @@ class NoLoads:
 
 
 class _LoadPlannerOnDemand:
-    """The planner by load. It is imported for its first plan, because its libraries take 130 MiB and only the
-    leader needs them."""
+    """The planner by load, which is imported for its first plan, because its libraries take 130 MiB and only
+    the leader needs them."""
 
     def __init__(self, settings: AssignerSettings) -> None:
         self._settings = settings
@@ -129,7 +130,8 @@ def choose_providers(
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Wrap a provider: add the backlog to its loads, and limit the time to wait for it."""
+        """Return a provider that adds the backlog to the loads of `found`, and limits the time to wait for
+        `found`."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)

@@ -38,9 +38,10 @@ def from_file(path: Path) -> Hourly:
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
     """Return the hourly loads of the last `since` (such as 24h or 28d), including the current hour so far,
-    and notes on missing hours. Each hour is read from its samples or, if Pinot no longer has them, from its
-    rollup. Raises InvalidRequest for an invalid duration, and LoadUnavailable if no hour has samples or a
-    rollup.
+    and notes on missing hours.
+
+    Each hour is read from its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest
+    for an invalid duration, and LoadUnavailable if no hour has samples or a rollup.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
@@ -108,7 +109,7 @@ class PeakHour(NamedTuple):
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
-    """Return the peak hour of a replay. If several hours require the same number of tasks, it is the hour
+    """Return the peak hour of a replay. If several hours require the same number of tasks, return the hour
     with the highest load."""
     most = max(hours, key=lambda hour: (hour.required_tasks, hour.bytes_per_second))
     needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)
@@ -133,7 +134,9 @@ def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
 
 def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) -> None:
     """Draw a chart of the number of tasks in each hour and, below it, a chart of the moved load. The suffix
-    of the file determines the format. Raises InvalidRequest if the format is not supported.
+    of the file determines the format.
+
+    Raises InvalidRequest if the format is not supported.
     """
     figure = _figure(path)
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))

@@ -45,8 +45,8 @@ DEFAULT_CLUSTERS: Final = {
     "source": {"bootstrap_servers": "127.0.0.1:9092"},
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
-"""Default clusters if the file defines no clusters. Environment variables can still override their
-settings."""
+"""Default clusters if the file defines no clusters. Environment variables can still override the settings of
+these clusters."""
 _NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with one subsection per cluster."""
@@ -249,9 +249,9 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with added defaults. If it defines no clusters, the default clusters are added. If
-    a port offset is set, defaults of local addresses are added with the offset, unless the document sets
-    them. Raises ConfigError."""
+    """Return the document with defaults. If the document defines no clusters, the default clusters are added.
+    If a port offset is set, the default local addresses that the document does not set are added with this
+    offset. Raises ConfigError."""
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
     offset = port_offset()
     if not offset:

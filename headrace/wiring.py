@@ -106,8 +106,8 @@ from mirror.worker.reports import MetricReports
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
-"""Limits of connections to other instances. Their number is unlimited, because callers limit their own
-concurrency."""
+"""Limits of connections to other instances. The number of connections is unlimited, because callers limit
+their own concurrency."""
 
 
 @dataclass(frozen=True)

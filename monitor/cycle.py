@@ -118,7 +118,8 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Return whether an instance runs a monitor. If so, this monitor must not act. Raises Unreachable."""
+        """Return whether an instance runs a monitor, in which case this monitor must not act. Raises
+        Unreachable."""
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
@@ -406,8 +407,8 @@ class MonitorLoop:
         self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the name of the other active monitor; empty if this monitor is active. In that case, this
-        monitor was still active when the request was sent, which is reported to `standstills`."""
+        """Return the name of the other active monitor; empty if this monitor is active. If this monitor is
+        active, report to `standstills` that it was still active when the request was sent."""
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:

@@ -38,8 +38,8 @@ IN_TIME: Final = LaneJudgement(MovementState.OK)
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
     """Judge a lane of this instance at `now` (monotonic seconds). The call is cheap for lanes without late
-    records, which are the majority (see `LaneTrack`). For these lanes, the predicted loss is computed at the
-    worker's reports, not at this call."""
+    records, which are the majority (see `LaneTrack`). For lanes without late records, the predicted loss is
+    computed at the worker's reports, not at this call."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()

@@ -1,11 +1,12 @@
 """Evaluation of a datastream against its latency objective. Pure.
 
-Rule 1. The oldest waiting record is older than the objective: BREACHED. Such a record will be late when it
-arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
+Rule 1. The oldest waiting record is older than the objective: BREACHED. The waiting record will be late when
+it arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
 exceeds the objective: BREACHED. A single late record does not count, because with few records it would exceed
 every percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The
 measurements do not include the uncopied partitions. Rule 4. There are no measurements in the window, or
-records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
+records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. No other rule applies:
+WITHIN.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class ObjectiveSubject:
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
     """Result of an evaluation. `observed_ms`: measured percentile; None if there were no records. `sentence`:
-    reason for the status. `is_halted`: whether part of the datastream is not copied. In that case a rebalance
-    cannot help, even if the status is BREACHED. `budgets`: error budget of each of
+    reason for the status. `is_halted`: whether part of the datastream is not copied, so that a rebalance
+    cannot help even if the status is BREACHED. `budgets`: error budget of each of
     `ObjectiveSubject.objectives`; budgets do not affect the status. `limit_ms`: limit of the evaluated
     objective. `cause`: cause of the breach, if determined."""
 

@@ -1,4 +1,5 @@
-"""Monitor within an instance. It runs while the instance is leader, so that exactly one monitor is active."""
+"""Monitor within an instance. The monitor runs while the instance is leader, so that exactly one monitor is
+active."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Observations computed from measurements of Pinot or the metrics topic. Pure. A lane does not report the age
-of waiting records while its source does not respond, or before it has fetched any of them. A lane with
-waiting records reports in each interval. If it stops reporting, the age of its records is unknown.
+"""Observations computed from measurements of Pinot or the metrics topic. Pure.
+
+A lane does not report the age of waiting records while its source does not respond, or before it has fetched
+a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting, the age
+of its records is unknown.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class PartitionLag:
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
     """Return an observation for each row of `arrived`: group, source cluster, topic, records, and the counts
     of a histogram. A lag is added to the observation of its topic, or to `EVERY_TOPIC` if `arrived` sums all
-    topics of its source. The code is optimised for thousands of rows and few lags.
+    topics of its source.
+
+    The code is optimised for thousands of rows and few lags.
     """
     found: dict[Source, dict[str, LatencyObservation]] = {}
     for row in arrived:

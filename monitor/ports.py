@@ -18,9 +18,9 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. If they are
-    not, a preview without moves does not show that a rebalance is useless. `effect`: None if the service does
-    not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
+    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. A preview
+    with unknown loads and no moves does not prove that a rebalance is useless. `effect`: None if the service
+    does not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
 
     sentence: str
     moves: int
@@ -70,7 +70,7 @@ class Service(Protocol):
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs a monitor. If so, other monitors must not act. Raises
+        """Return whether an instance runs a monitor, in which case other monitors must not act. Raises
         Unreachable."""
         ...
 
@@ -119,6 +119,7 @@ class Measurements(Protocol):
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
         """Return the late records that were reported after `since_ms` (epoch ms), by topic of the sources.
+
         Records with a latency of at most `least_ms` are ignored. Return None if only short windows can be
         read. Raises Unreachable, AnalyticsError."""
         ...

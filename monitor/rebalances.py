@@ -32,7 +32,7 @@ class RequestOutcome(Enum):
 
 
 class RequestResult(NamedTuple):
-    """Outcome with its reason. The sentence stays the same as long as the reason does."""
+    """Outcome with its reason. The sentence stays the same as long as the reason stays the same."""
 
     done: RequestOutcome
     sentence: str

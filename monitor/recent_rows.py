@@ -137,8 +137,9 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous report of the partition. Its oldest waiting record limits the
-        age of the records that have arrived since, usually more tightly than the histogram bucket does."""
+        """Add a report. `before`: the previous report of the partition. The oldest waiting record in `before`
+        limits the age of the records that have arrived since, usually more tightly than the histogram bucket
+        does."""
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
@@ -171,8 +172,8 @@ class _LateRecords:
                 del self._by_topic[topic]
 
     def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
-        """Return, by topic, the highest age in partitions that have not yet sent a report without late
-        records. `lags`: last report of each partition."""
+        """Return, by topic, the highest age in partitions that may still have late records (see `is_recent`).
+        `lags`: last report of each partition."""
         found: dict[_Topic, int] = {}
         for place, (time_ms, age_ms) in self._newest.items():
             newest = lags.get(place)

@@ -28,8 +28,8 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Whether to run the monitor in the instance that is leader. If so, `headrace monitor` exits
-    immediately."""
+    """Whether to run the monitor in the instance that is leader. If the monitor runs there, `headrace
+    monitor` exits immediately."""
     act: bool = True
     """Whether the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
     restart."""
@@ -46,11 +46,11 @@ class MonitorSettings(Settings):
     window_seconds: Seconds = 60.0
     """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)
-    """Number of consecutive breached verdicts that opens an incident."""
+    """Number of consecutive BREACHED verdicts after which an incident opens."""
     close_after: int = Field(default=3, ge=1)
-    """Minimum number of consecutive good verdicts that closes an incident."""
+    """Minimum number of consecutive good verdicts before an incident closes."""
     close_seconds: Seconds = 600.0
-    """Minimum time of uninterrupted good verdicts before an incident closes. This time prevents many short
+    """Minimum time of uninterrupted good verdicts before an incident closes, which prevents many short
     incidents of a datastream whose latency is close to its objective."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""

@@ -43,14 +43,13 @@ PART: Final = "audit"
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _MOST_WINDOWS: Final = 2
-"""Number of windows by which an audit of counts may be behind. Until then, copying takes precedence over the
-audit."""
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 
 def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
-    """Return the lanes to audit, by datastream. If several audited datastreams of a group select a topic, its
-    lanes belong to the first of them."""
+    """Return the lanes to audit, by datastream. If several audited datastreams of a group select a topic, the
+    lanes of the topic belong to the first of these datastreams."""
     left, found = set(lanes), list[AuditedLanes]()
     for datastream in datastreams:
         if datastream.audit_mode is AuditMode.OFF or not datastream.status.is_mirrored:

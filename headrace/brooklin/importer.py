@@ -56,8 +56,9 @@ class ImportOptions:
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
     """Decide how to import each datastream. With the option `apply`, also create every datastream that can be
-    imported. `there`: ZooKeeper and root path of the Brooklin cluster. Raises InvalidRequest, before writing
-    anything, if Brooklin and Headrace would copy at the same time.
+    imported. `there`: ZooKeeper and root path of the Brooklin cluster.
+
+    Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()

@@ -35,11 +35,11 @@ class AuditResult:
 
     `counts`: comparison of the records at both ends. `left_out`: number of records filtered or dead-lettered
     according to the checkpoints; `uncopied`: number of other records at the source that were never copied.
-    Neither is included in `counts`. `unjudged`: number of source offsets beyond the checkpoints, which are
-    still in flight. `expired`: number of copied offsets that retention has removed at the destination only.
-    `at_least`: whether the counts are estimates, because there were too many differences to compare all
-    records. `findings`: the first differences, each with its source partition. `problems`: reasons why
-    partitions could not be compared.
+    `counts` does not include the records in `left_out` and `uncopied`. `unjudged`: number of source offsets
+    beyond the checkpoints, which are still in flight. `expired`: number of copied offsets that retention has
+    removed at the destination only. `at_least`: whether the counts are estimates, because there were too many
+    differences to compare all records. `findings`: the first differences, each with its source partition.
+    `problems`: reasons why partitions could not be compared.
     """
 
     topic: str
@@ -142,8 +142,9 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 class AuditTurn:
     """Result of one turn of a continuous audit. `results`: comparison of the records copied since the
     previous turn. `by_topic`: time (epoch ms) before which every record of the topic is at the destination;
-    None if unknown. `through_ms`: the same for all topics together. `problem`: reason why this turn failed;
-    the next turn compares the same records."""
+    None if unknown. `through_ms`: time (epoch ms) before which every record of all topics is at the
+    destination; None if unknown. `problem`: reason why this turn failed; the next turn compares the same
+    records."""
 
     results: Sequence[AuditResult] = ()
     through_ms: int | None = None

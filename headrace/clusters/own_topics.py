@@ -7,8 +7,9 @@ from headrace.settings import HeadraceSettings
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
     """Return the names of Headrace's own topics. Topic patterns of datastreams do not match these topics, and
-    no topic is mirrored into them. Topics of the sampler are not included, because they may be mirrored for
-    another Cruise Control.
+    no topic is mirrored into them.
+
+    Topics of the sampler are not included, because they may be mirrored for another Cruise Control.
     """
     mirror, pmp = settings.mirror, settings.pmp
     return frozenset(

@@ -231,7 +231,7 @@ def certify(
     at: AtOption = "",
     config: ConfigOption = None,
 ) -> None:
-    """Write a signed certificate of what arrived in a period.
+    """Certify the records of a period, and sign the result.
 
     Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
     with 1 unless all records of the period are copied, and no record is missing, altered, out of order or

@@ -57,8 +57,9 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show effective settings and the origin of each. The origin is the environment, the file or the default.
-    Secrets are masked."""
+    """Show effective settings and the origin of each.
+
+    The origin is the environment, the file or the default. Secrets are masked."""
     import os
 
     from headrace.console.access.document import read_document

@@ -77,12 +77,13 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 
 
 class RestClient:
-    """REST client that sends each request to any instance of the service. `addresses`: `host:port` or
-    `https://host:port`, separated by commas. If an address does not respond, the client tries the next
-    address, and finally the addresses that `find_more` returns. `note_age`: called with the age in seconds if
-    a response is stale because the coordination store is unreachable. `keeps_connection`: if False,
-    connections are closed after each response, so that callers need not call `close`. `settings`: credentials
-    of the caller; if None, calls are anonymous.
+    """REST client that sends each request to any instance of the service.
+
+    `addresses`: `host:port` or `https://host:port`, separated by commas. If an address does not respond, the
+    client tries the next address, and finally the addresses that `find_more` returns. `note_age`: called with
+    the age in seconds if a response is stale because the coordination store is unreachable.
+    `keeps_connection`: if False, connections are closed after each response, so that callers need not call
+    `close`. `settings`: credentials of the caller; if None, calls are anonymous.
     """
 
     def __init__(
@@ -150,8 +151,8 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _turn_to_found(self) -> bool:
-        """Call `find_more`, at most once. If it returns new addresses, use the first of them and return
-        True."""
+        """Call `find_more`, at most once. If `find_more` returns new addresses, use the first new address and
+        return True."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:
@@ -313,8 +314,8 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """Return the error that the service raised. Its class is derived from the kind in the problem
-    document."""
+    """Return the error that the service raised. The kind in the problem document determines the class of the
+    error."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")

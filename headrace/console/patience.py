@@ -37,9 +37,9 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `look` until it returns an empty string, and return the empty string. On timeout, return its
-    latest text. After a retriable error, such as an unreachable instance, polling continues; other errors of
-    `look` are raised."""
+    """Call `look` until it returns an empty string, and return the empty string. On timeout, return the
+    latest result of `look`. After a retriable error, such as an unreachable instance, polling continues;
+    other errors of `look` are raised."""
 
     def lacking() -> str:
         try:

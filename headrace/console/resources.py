@@ -44,7 +44,8 @@ def path_of(name: str) -> str:
 
 
 def path_of_consumer_group(name: str, group: str) -> str:
-    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest as `path_of`."""
+    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest for names that
+    would resolve to another resource."""
     if group in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid group name {group!r}", advice="list names with headrace groups list DATASTREAM"

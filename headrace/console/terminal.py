@@ -1,7 +1,7 @@
 """Output of commands, for people and for programs.
 
-All output of commands goes through this module. It is never interpreted as markup, and control characters are
-escaped.
+All output of commands goes through this module. The module never interprets output as markup, and it escapes
+control characters.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ class Terminal:
             self._stream.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Print a table. A cell of None is empty, and a list is printed with one line per item. Cells are
-        never truncated. If the table is too wide for the terminal, columns are folded. If folded columns
-        would not be legible, each row is printed as a record of `column value` lines. A pipe or a file
-        receives a heading and one line per row, regardless of width.
+        """Print a table. A cell of None is empty, and a list is printed with one line per item.
+
+        Cells are never truncated. If the table is too wide for the terminal, columns are folded. If folded
+        columns would not be legible, each row is printed as a record of `column value` lines. A pipe or a
+        file receives a heading and one line per row, regardless of width.
         """
         cells = [[_cell(value) for value in row] for row in rows]
         if not self._is_terminal:
@@ -138,9 +139,9 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """Progress on stderr. On a terminal, one line is rewritten in place and never wider than the terminal.
-    Otherwise, a new line is printed every few seconds. `since`: start of the work in seconds (any clock); the
-    first line appears one interval later.
+    """Progress on stderr. On a terminal, one line is rewritten in place and never wider than the terminal. In
+    a pipe or a file, a new progress line is printed every few seconds. `since`: start of the work in seconds
+    (any clock); the first line appears one interval later.
     """
 
     def __init__(self, since: float = -math.inf) -> None:
@@ -150,7 +151,8 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Return whether a progress line is due. If so, the next line is due one interval later."""
+        """Return whether a progress line is due. If a line is due, the next line is due one interval
+        later."""
         if now < self._next:
             return False
         self._next = now + self._seconds

@@ -88,7 +88,7 @@ def _paths(nodes: NodeStore, path: str) -> Iterator[str]:
 
 
 def _next_number(nodes: NodeStore, folder: str) -> int:
-    """Return the next sequential number. It is found by creating and deleting a sequential node."""
+    """Return the next sequential number, by creating and deleting a sequential node."""
     made = nodes.create(f"{folder}/{_COUNTER}", sequential=True)
     nodes.delete(made)
     return int(made.rpartition("-")[2]) + 1

@@ -57,11 +57,13 @@ _FENCED: Final = str(
 
 @dataclass
 class CopyProgress:
-    """Progress of a copy, summed over the workers. `lag`: number of records. `unknown`: number of partitions
-    whose present lag is unknown. `paused`: reason for each paused partition. `reasons`: every cause of a
-    pause so far (`common_text`), with the first affected partition and its reason. `stuck`: reason for each
-    partition that has paused since the last copied record, even if it is retrying now. `throttled`: seconds
-    for which broker quotas have throttled the most throttled worker, by cluster.
+    """Progress of a copy, summed over the workers.
+
+    `lag`: number of records. `unknown`: number of partitions whose present lag is unknown. `paused`: reason
+    for each paused partition. `reasons`: every cause of a pause so far (`common_text`), with the first
+    affected partition and its reason. `stuck`: reason for each partition that has paused since the last
+    copied record, even if it is retrying now. `throttled`: seconds for which broker quotas have throttled the
+    most throttled worker, by cluster.
     """
 
     records: int = 0
@@ -78,6 +80,7 @@ class CopyProgress:
 @dataclass
 class CopyOutcome:
     """Result of a copy: a report for each lane, and the CPU time and memory of the workers that finished.
+
     `restarts`: number of restarts of workers; the lanes of a restarted worker resumed from their checkpoints.
     """
 
@@ -157,8 +160,8 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan the topics again that could not be planned before. Return None if none of them can be copied
-        yet, or if the copy was stopped."""
+        """Plan the topics again that could not be planned before. Return None if no omitted topic can be
+        copied yet, or if the copy was stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:

@@ -164,7 +164,7 @@ def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> Copy
 def _document(
     job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report. It has the same keys as the report of a copy between clusters."""
+    """Return the report, which has the same keys as the report of a copy between clusters."""
     return {
         "state": job.state,
         "source": job.source,

@@ -21,9 +21,10 @@ def examined_plug_ins(
     instances: Sequence[Mapping[str, Any]], datastreams: Sequence[Mapping[str, Any]]
 ) -> Iterator[DoctorFinding]:
     """Report plug-ins that a datastream uses but an instance lacks, and plug-ins that only some instances
-    have. The arguments are the responses of `GET /v1/instances` and `GET /v1/datastreams`. If an instance
-    does not respond, or its version does not report plug-ins, its plug-ins are unknown and not reported as
-    missing.
+    have.
+
+    The arguments are the responses of `GET /v1/instances` and `GET /v1/datastreams`. If an instance does not
+    respond, or its version does not report plug-ins, its plug-ins are unknown and not reported as missing.
     """
     for kind, field, names in _KINDS:
         chosen: defaultdict[str, list[str]] = defaultdict(list)

@@ -196,7 +196,7 @@ class SwitchoverActs:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
-            raise Refused(f"offsets without a class in {named}", advice="compare with headrace audit")
+            raise Refused(f"offsets without a class in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()
@@ -392,10 +392,10 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
         + ("fork" if operation.kind is Kind.FAILBACK else f"ends of {operation.target}"),
         Step.OPEN: f"allow Write at {operation.target}" + (f", and delete {names}" if is_failover else ""),
         Step.LOSS_ACCEPTED: "check that the loss is within the limit",
-        Step.FORKED: f"record where the copies at {operation.target} end",
+        Step.FORKED: f"store the offsets at which the copies at {operation.target} end",
         Step.SETTLED: "find copies without a checkpoint",
         Step.REPLAYED: f"write the tail to {operation.target}",
-        Step.TAIL_DECIDED: f"check that the tail of {origin} is decided",
+        Step.TAIL_DECIDED: f"check that all records of the tail of {origin} are replayed or skipped",
     }
     found: list[dict[str, Any]] = []
     step: Step | None = operation.step

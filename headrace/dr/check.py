@@ -96,7 +96,7 @@ class PairCheck:
         if present is not None:
             yield CheckItem("operation", FAIL, f"a {present.kind} to {present.target} is at {present.step}")
         if self._state.fork is not None:
-            yield CheckItem("operation", FAIL, f"it has failed over to {self._state.active}: run a failback")
+            yield CheckItem("operation", FAIL, f"failed over to {self._state.active}: run a failback")
 
     def _datastreams(self) -> Iterator[CheckItem]:
         if self._problem is not None:

@@ -112,7 +112,7 @@ def require_direction(definition: Mapping[str, Any], origin: str, target: str) -
         raise Refused(f"datastream {name} copies from {ways[0]} to {ways[1]}, not from {origin} to {target}")
     if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
         raise Refused(
-            f"the topics of datastream {name} have other names there, so clients would not find them",
+            f"datastream {name} renames topics, so clients would not find them after a switch-over",
             advice="create it without --rename",
         )
 

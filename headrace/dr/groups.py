@@ -99,7 +99,8 @@ class GroupMove:
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
-                raise TimedOut(f"no checkpoint has reached group {name} in {first_few(behind, _NAMES_SHOWN)}")
+                names = first_few(behind, _NAMES_SHOWN)
+                raise TimedOut(f"group {name} is ahead of the checkpoint in {names}")
             await apply_translation(self.bench, job, moves)
             done += moves
         return done
@@ -174,7 +175,7 @@ class GroupMove:
             raise Refused(
                 f"the position of group {job.group} in {move.here} is before the copies of the last two"
                 " switch-overs",
-                advice="let its consumers read on, or exclude it from dr.NAME.groups",
+                advice="wait until the group has read on, or exclude the group from dr.NAME.groups",
             )
         present = move.present
         is_ahead = present is not None and present > found.becomes

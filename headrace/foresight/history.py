@@ -1,5 +1,5 @@
-"""Past loads of partitions. They determine the share of each partition in a forecast total. Each hour is read
-only once."""
+"""Past loads of partitions, which determine the share of each partition in a forecast total. Each hour is
+read only once."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class PastHours:
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
         """Return the known loads of the hours in `wanted`, in the same order. Drop all other hours from the
-        cache. Reading stops after several consecutive failures. Raises the error of `ask` if no hour is
-        known.
+        cache.
+
+        Reading stops after several consecutive failures. Raises the error of `ask` if no hour is known.
         """
         known = self._known.get(cluster, {})
         empty = self._empty.get(cluster, set())

@@ -46,8 +46,10 @@ class PastNeeds:
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
         """Return lower bounds of the number of tasks that the group required, by hour (epoch ms). Hours
-        without known loads are omitted. If partitions, limits or capacity have changed, only the hours of the
-        last day are computed again. `past`: load sums of the group.
+        without known loads are omitted.
+
+        If partitions, limits or capacity have changed, only the hours of the last day are computed again.
+        `past`: load sums of the group.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         before, kept = self._kept.get(group, (sizing, {}))

@@ -170,8 +170,8 @@ def build_foresight(
 
 
 def _history(settings: HeadraceSettings) -> History:
-    """Return the history in Pinot. The history imports Pinot's client when it is first used. Its methods
-    raise HistoryUnavailable if the client is not installed, and the errors of the query."""
+    """Return the history in Pinot. The history imports Pinot's client when it is first used. The methods of
+    the history raise HistoryUnavailable if the client is not installed, and the errors of the query."""
 
     @cache
     def pinot() -> tuple[AskSums, AskLoads]:

@@ -1,5 +1,6 @@
-"""Hourly load sums over the partitions of each group, for forecasts and for the need of past hours. Pinot
-computes the sums, so a query returns one row per hour, whatever the number of partitions.
+"""Hourly load sums over the partitions of each group, for forecasts and for the need of past hours.
+
+Pinot computes the sums, so a query returns one row per hour, whatever the number of partitions.
 """
 
 from __future__ import annotations

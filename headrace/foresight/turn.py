@@ -1,6 +1,8 @@
 """Computation of the sizing advice in three steps: the present need, the forecast, and the need of past
-hours. The result of each step is stored at once, so that a slow or failed step does not delay the results of
-earlier steps.
+hours.
+
+The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
+steps.
 """
 
 from __future__ import annotations
@@ -133,9 +135,10 @@ class ForesightTurn:
         return advice
 
     def present(self) -> Advice:
-        """Store the present need, without reading the history. Stored advice may come from a former leader:
-        its forecast hours are kept until they have passed, and its need of past hours is kept if the advice
-        is recent. Raises HeadraceError.
+        """Store the present need, without reading the history.
+
+        Stored advice may come from a former leader: its forecast hours are kept until they have passed, and
+        its need of past hours is kept if the advice is recent. Raises HeadraceError.
         """
         self._round = None
         now_ms = self._clock_ms()
@@ -406,7 +409,7 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the present need of a group. It is known only if the group's last plan is recent and used
+    """Return the present need of a group. The need is known only if the group's last plan is recent and used
     measured loads."""
     tasks = len(plan.of_group(group))
     if found is None:

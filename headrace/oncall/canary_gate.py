@@ -21,8 +21,9 @@ _LOOK_SECONDS: Final = 0.2
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a probe for `seconds` after its first record has arrived, judge the result, and stop the probe. If
-    no record arrives in the warm-up time, the gate fails. At the end of the run, waiting records get up to
+    """Run a probe for `seconds` after its first record has arrived, judge the result, and stop the probe.
+
+    If no record arrives in the warm-up time, the gate fails. At the end of the run, waiting records get up to
     `max_delay_ms` to arrive. `show`: called with the figures several times per second.
     """
 

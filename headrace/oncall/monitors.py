@@ -1,5 +1,7 @@
-"""Construction of monitors from the settings. Pinot's client is imported on demand, because the monitor
-inside an instance also works without the extra `pinot`.
+"""Construction of monitors from the settings.
+
+Pinot's client is imported on demand, because the monitor inside an instance also works without the extra
+`pinot`.
 """
 
 from __future__ import annotations

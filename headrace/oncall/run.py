@@ -46,7 +46,9 @@ class MonitoredService(NamedTuple):
 
 class MonitorTerm:
     """Term of a monitor: its turns, alerts, canaries and stored incidents as long as it is the active
-    monitor. `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
+    monitor.
+
+    `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
     """
 
@@ -98,9 +100,9 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents. If this monitor was fenced but still has
-        the lease, the broker has fenced it after an outage that interrupted a write. In this case the monitor
-        resumes writing."""
+        """Return whether another monitor now writes the incidents. A monitor that was fenced but still has
+        the lease resumes writing, because the broker has fenced it only after an outage that interrupted a
+        write."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:
@@ -119,7 +121,9 @@ class MonitorTerm:
 
 class MonitorRun:
     """Waits until no other monitor is active, then becomes active. If another monitor takes over, it waits
-    again. `build`: returns a new term; its errors are raised.
+    again.
+
+    `build`: returns a new term; its errors are raised.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:

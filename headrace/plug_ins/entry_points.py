@@ -1,7 +1,8 @@
-"""Loading of plug-ins through the entry points of installed packages. A plug-in is a function that takes its
-options (a mapping of names to strings) and returns a load provider or a placement strategy. Built-in names
-are reserved. If a plug-in cannot be created, a ConfigError names it; the service does not start with a
-substitute.
+"""Loading of plug-ins through the entry points of installed packages.
+
+A plug-in is a function that takes its options (a mapping of names to strings) and returns a load provider or
+a placement strategy. Built-in names are reserved. If a plug-in cannot be created, a ConfigError names it; the
+service does not start with a substitute.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class LoadProviderContract:
     """Base class for the tests of a load provider. Override `provider` and `known`."""
 
     def provider(self) -> LoadProvider:
-        """Return the load provider under test. It must know the loads of the partitions in `known`."""
+        """Return the load provider under test, which must know the loads of the partitions in `known`."""
         raise NotImplementedError
 
     def known(self) -> tuple[ClusterRef, Sequence[TopicPartition]]:

@@ -53,8 +53,9 @@ def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
 
 
 def _report_tokens(health: Health, problem: str) -> None:
-    """Report whether the token file is readable. The instance counts as healthy even if it is not, because
-    copying continues. The path of the file is only logged, because the health report may be public."""
+    """Report whether the token file is readable. Even with an unreadable token file, the instance is reported
+    as healthy, because copying continues. The path of the file is only logged, because the health report may
+    be public."""
     if problem:
         _log.warning("cannot read the token file", reason=problem)
         health.report("tokens", True, "TOKENS REJECTED: cannot read the token file; see the log")

@@ -89,8 +89,8 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """Close the connection. If it has already served a request, send no response, because the client
-        would mistake it for the response to its next request."""
+        """Close the connection. If the connection has already served a request, send no response, because the
+        client would mistake the response for that to its next request."""
         if self.cycle is None:
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
         else:

@@ -15,9 +15,11 @@ _VERSION_1: Final = ("quota", "period")
 
 
 def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
-    """Return the number of cores on which this process may run (at least 1). CPU quotas of its control
-    groups, such as those of a container, limit the number; fractions are rounded up. `groups`: mount point of
-    control groups. `membership`: file that lists the control groups of this process (`cgroups(7)`).
+    """Return the number of cores on which this process may run (at least 1). CPU quotas of control groups,
+    for example of a container, limit the number; fractions are rounded up.
+
+    `groups`: mount point of control groups. `membership`: file that lists the control groups of this process
+    (`cgroups(7)`).
     """
     if sys.platform == "linux":
         bound = len(os.sched_getaffinity(0))

@@ -12,15 +12,15 @@ _SWITCH_SECONDS: Final = 0.001
 
 def collect_seldom() -> None:
     """Raise the thresholds of garbage collection, for a process that keeps a plan in memory. 200,000
-    partitions are a million long-lived objects. With the default thresholds, the collector scans all of them
-    several times per tick, which takes half of the time of a tick. The threshold of the youngest generation
-    stays low, because each collection blocks all threads: a collection of 100,000 objects takes a tenth of a
-    second."""
+    partitions are a million long-lived objects. With the default thresholds, the collector would scan all
+    long-lived objects several times per tick, which takes half of the time of a tick. The threshold of the
+    youngest generation stays low, because each collection blocks all threads: a collection of 100,000 objects
+    takes a tenth of a second."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 def switch_often() -> None:
     """Shorten the thread switch interval, for a process that plans and serves requests. A request must
     acquire the interpreter lock after each of about a dozen ZooKeeper responses. With the default interval of
-    5 ms, it would wait longer for a planning thread than for ZooKeeper."""
+    5 ms, a request would wait longer for a planning thread than for ZooKeeper."""
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -101,7 +101,7 @@ def _text_renderer() -> structlog.types.Processor:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """Escape text for the terminal. Exceptions keep their line breaks. Other values than text are rendered
+    """Escape text for the terminal. Exceptions keep their line breaks. Values that are not text are rendered
     with `repr`, which already escapes."""
     if not isinstance(value, str):
         return value

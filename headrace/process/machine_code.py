@@ -2,9 +2,9 @@
 
     python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
-A build of `headrace.process.compilation` is used only if its digest matches the present sources. Otherwise,
-or with `HEADRACE_COMPILED=0` in the environment, the Python sources run; their behaviour is the same, but
-they use more CPU time. This module has few imports, because every worker process imports it.
+A build of `headrace.process.compilation` is used only if its digest matches the present sources. Without such
+a build, or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The Python sources behave
+in the same way, but use more CPU time. This module has few imports, because every worker process imports it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PER_RECORD: Final = (
     "mirror/protocol/batches/reframe",
     "mirror/protocol/varint",
 )
-"""Modules with loops over single records. They run only for batches that are merged or decompressed."""
+"""Modules with loops over single records, which run only for batches that are merged or decompressed."""
 PER_BATCH: Final = (
     "mirror/adapters/system_clock",
     "mirror/client/connection",
@@ -78,7 +78,7 @@ PER_BATCH: Final = (
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
 """Compiled modules."""
 _MAKER: Final = Path(__file__).with_name("compilation")
-"""Folder with the code that compiles. Its sources are part of the digest of a build."""
+"""Folder with the code that compiles the data plane. The digest of a build includes this code."""
 
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
@@ -96,8 +96,7 @@ def build_folder(home: Path = HOME) -> Path:
 
 
 def _digest(home: Path) -> str:
-    """Return a digest of the sources and of the code that compiles them. It does not depend on their
-    location."""
+    """Return a digest of the sources and of the code that compiles them, independent of their location."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for file in (Path(__file__), *sorted(_MAKER.glob("*.py"))):
         digest.update(file.name.encode())

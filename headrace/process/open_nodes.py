@@ -20,8 +20,8 @@ _SHOWN: Final = 3
 
 
 def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
-    """Report znodes that other clients can read or change. Their actual ACLs in ZooKeeper are checked, not
-    the settings. Raises Unreachable."""
+    """Report znodes that other clients can read or change, according to their actual ACLs in ZooKeeper and
+    not to the settings. Raises Unreachable."""
     if found := session.open_nodes():
         sentence = _sentence(settings, found)
         health.report(PART, True, sentence)

@@ -1,5 +1,5 @@
-"""REST server in a dedicated thread. It runs uvicorn on a socket that is bound before other parts of the
-process start."""
+"""REST server in a dedicated thread: uvicorn on a socket that is bound before other parts of the process
+start."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ListenerLoop(asyncio.SelectorEventLoop):
         self._handshake_seconds = handshake_seconds
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Create the server. If it uses TLS, set the short timeouts."""
+        """Create the server, with the short timeouts if the server uses TLS."""
         if more.get("ssl") is not None:
             seconds = self._handshake_seconds
             more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}
@@ -75,8 +75,8 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """A listener with its application. Call `bind` first, which fails at once if the port is in use. Then
-    call `attach` and `start`."""
+    """A listener with its application. Call `bind`, which fails at once if the port is in use, then `attach`
+    and `start`."""
 
     def __init__(
         self,

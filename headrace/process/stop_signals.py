@@ -1,7 +1,9 @@
 """Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals,
-and commands stop the processes that they have started. A terminal sends SIGINT to the whole process group,
-and systemd sends SIGTERM to the whole service. Workers therefore receive both signals too. A worker must
-ignore them from its start, because it would otherwise end without draining.
+and commands stop the processes that they have started.
+
+A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service. Workers
+therefore receive both signals too. A worker must ignore them from its start, because it would otherwise end
+without draining.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals. This is the first step of a worker. A worker stops when its parent sends a message
+    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
     through the pipe or closes the pipe."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)

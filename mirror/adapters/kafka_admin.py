@@ -50,7 +50,7 @@ class KafkaAdmin:
 
     An administrator connects on first use, and closes idle connections. All administrators with the same
     `loop` share a thread; by default, all administrators of the process do. A call takes at most
-    `deadline_seconds`. It fails immediately if no address accepts a connection. If an address accepts
+    `deadline_seconds`. A call fails immediately if no address accepts a connection. If an address accepts
     connections but does not respond, only one call at a time waits for this address.
     """
 

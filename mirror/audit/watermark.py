@@ -92,7 +92,7 @@ class CompleteThrough:
 
     @property
     def topics(self) -> Collection[str]:
-        """Names of the observed topics, in order."""
+        """Sorted names of the observed topics."""
         return sorted({place.topic for place in self._partitions})
 
     def through(self, lateness_ms: int, topic: str | None = None) -> int | None:

@@ -129,8 +129,9 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether most owners in the plan are missing shortly after this instance joined. The missing
-    owners will probably reconnect soon, so a plan made now would only move their tasks away and back."""
+    """Return whether, shortly after this instance joined, most instances with tasks in the plan are missing.
+    The missing instances will probably reconnect soon, so a new plan would only move their tasks away and
+    back."""
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {instance.name for instance in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS

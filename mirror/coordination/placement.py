@@ -1,4 +1,4 @@
-"""The built-in planner, which has no dependencies. Plans are sticky. They balance loads if these are known,
+"""The built-in planner, which has no dependencies. Plans are sticky. Plans balance loads if loads are known,
 otherwise partition counts. If installed, the assigner's planner (OR-Tools, bounds, proofs) replaces this
 planner.
 """

@@ -87,9 +87,9 @@ def departures(
 def move_to_host(
     tasks: Mapping[TaskName, TaskContent], request: MoveRequest, live: Sequence[LiveInstance]
 ) -> dict[TaskName, TaskContent]:
-    """Move the partitions to a task of their group on the requested instance, the one with the fewest
-    partitions, or to a new task if there is none. Ignore partitions that the group does not mirror. Raises
-    InvalidRequest if no such instance is live."""
+    """Move the partitions to a task on the requested instance: the task of their group with the fewest
+    partitions, or a new task if the group has none there. Ignore partitions that the group does not mirror.
+    Raises InvalidRequest if no such instance is live."""
     target = next(
         (instance.name for instance in staying(live) if request.host in {instance.name, instance.host}), None
     )

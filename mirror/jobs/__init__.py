@@ -1,2 +1,2 @@
-"""Jobs that end by themselves, such as copy, verify and translate. They use the cluster clients of an
+"""Jobs that end by themselves, such as copy, verify and translate. The jobs use the cluster clients of an
 engine."""

@@ -161,8 +161,8 @@ async def _prepare(
     changes: TopicChanges,
     unknown: HeadraceError | None,
 ) -> None:
-    """Create or grow one topic. `unknown`: error if settings cannot be compared. Raises Refused,
-    Unreachable."""
+    """Create one topic, or add partitions to it. `unknown`: error if settings cannot be compared. Raises
+    Refused, Unreachable."""
     if present is None:
         outcome, adjustments = await create_adjusted(target, wanted, rules.replication_factor)
         if outcome.error not in _MADE:

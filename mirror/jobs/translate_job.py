@@ -184,7 +184,8 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """Return the offsets to commit, in order. Raises NotFound for a group without committed offsets.
+    """Return the offsets to commit, sorted by partition. Raises NotFound for a group without committed
+    offsets.
 
     `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
     but never ahead.

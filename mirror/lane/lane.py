@@ -125,7 +125,7 @@ class Lane:
         return self.state is LaneState.COPYING and self.intent is None
 
     def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
-        """Return whether another batch may be sent. `most`: limit in flight after the first acceptance."""
+        """Return whether another batch may be sent. `most`: limit once the first batch is accepted."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False

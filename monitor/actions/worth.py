@@ -5,8 +5,8 @@ removes from the most loaded task (100 % if no task is overloaded afterwards). T
 from past breaches of the datastream that ended without a rebalance and lasted longer than the present breach
 so far: it is their median duration minus the present duration. The cost is one pause for each moved
 partition. Without the rebalance, the records of these partitions are late until the breach ends. A rebalance
-that saves less than one pause is therefore not worthwhile. If the saving is unknown, the decision says so,
-and the rebalance is allowed.
+that saves less than one pause is therefore not worthwhile. If the saving is unknown, the rebalance is
+allowed, and the decision reports that the saving is unknown.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches; empty if the incidents cannot be read, because an unreadable history must not
-    delay a rebalance."""
+    """Return the past breaches. If the incidents cannot be read, return an empty result, so that the failure
+    does not delay a rebalance."""
     try:
         return read()
     except HeadraceError as error:
@@ -56,8 +56,8 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach. `gain`: None if no rebalance was requested. Earlier versions did not store the
-    gain: in their records, a timeline entry about a requested rebalance counts instead, unless the timeline
-    was shortened."""
+    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions have no
+    gain. In such records, a rebalance was requested if the timeline has an entry about it; a shortened
+    timeline may have lost this entry."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

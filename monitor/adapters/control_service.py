@@ -76,7 +76,7 @@ class ControlService:
         return False
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
         return self._lease.hold()
 
     def release(self) -> None:

@@ -31,7 +31,7 @@ class HeldLease:
         self._lease = ""
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
         state = self._acting.hold(self._control, self._holder, self._instance)
         before, (self._lease, other) = self._lease, lease_of(state, self._holder)
         other = other or judged_between(before, self._lease)

@@ -24,9 +24,9 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return the subject. `paused`: topics with paused partitions; callers may pass only some of them.
-    `reason`: problem of the datastream; empty if it has none. `sets_aside`: whether the problem prevents the
-    copying of part of the datastream."""
+    """Return the subject. `paused`: some or all topics with paused partitions. `reason`: problem of the
+    datastream; empty if it has none. `sets_aside`: whether the problem prevents the copying of part of the
+    datastream."""
     return ObjectiveSubject(
         objective,
         source,

@@ -43,8 +43,8 @@ covers a full hour ten minutes after the end of that hour."""
 _LONGEST_PAUSE_MS: Final = 600_000
 """Pause after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows that are read again for a past period. One core decodes this number in about 10 s,
-during which no objective is evaluated."""
+"""Maximum number of rows that are read again for a past period. Decoding this many rows takes one core about
+10 s, during which no objective is evaluated."""
 
 
 @dataclass
@@ -58,6 +58,7 @@ class _ReadState:
 
 class TopicMeasurements:
     """Reads the topic from the start of the window at the first call, and only new rows at later calls.
+
     Windows requested within a second, as in one turn of the monitor, share one read. The connection is kept
     between reads. After a failure, or after a pause longer than the longest requested window, reading
     restarts at the beginning of that window. A window is at most one hour long. `patience_seconds`: timeout

@@ -42,7 +42,7 @@ PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
-"""The source cluster has lost records. Some or all of them may have been copied before the loss."""
+"""The source cluster has lost records, which may or may not have been copied before the loss."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
@@ -128,8 +128,8 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Times after which alerts fire and resolve: most values are seconds for which a condition must last
-    before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
+    """Times that determine when alerts fire and resolve. Most values are seconds for which a condition must
+    last before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
     resolves. A predicted loss of data causes an alert only if it is at most `loss_within_seconds` away and
     the backlog is at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of
     an incident during which short windows of error budgets still contain that incident. `late_seconds`: time

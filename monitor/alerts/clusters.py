@@ -116,9 +116,9 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind. The alert lists all affected datastreams. It is omitted if every
-    affected datastream already reports the fault in its own alert. `Conditions` sets the start of the
-    alerts."""
+    """Yield one alert per cluster and kind. The alert lists all affected datastreams. If every affected
+    datastream already reports the fault in its own alert, there is no alert about the cluster. `Conditions`
+    sets the start of the alerts."""
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for fault in faults:
         if not fault.is_idle:
@@ -164,8 +164,8 @@ class _Outage:
 
 class Outages:
     """Datastreams whose own alerts are suppressed, as described in the module docstring. Times are monotonic
-    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again;
-    `unsent_seconds`: the same for a fault that ended before its alert fired."""
+    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
+    `unsent_seconds`: the corresponding time if the fault ended before its alert fired."""
 
     def __init__(self, most_seconds: float, unsent_seconds: float = 0.0) -> None:
         self._most, self._unsent = most_seconds, unsent_seconds

@@ -4,13 +4,13 @@ An alert fires when its condition has lasted for the configured time (`AlertPati
 when the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
 objective. The alert of an incident fires when records have been late continuously for a while, or
 intermittently for longer. A restart or a move that delays records for some seconds therefore pages nobody.
-That alert resolves when the incident closes, or earlier if the objective is met for a while.
+The alert of an incident resolves when the incident closes, or earlier if the objective is met for a while.
 
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports these
-partitions and not the late records. Its description lists the states of the partitions. A state has a
-separate alert only if that alert fired before, or if the state is critical and started while the datastream
-was already late for another reason. While the monitor cannot evaluate objectives, no alert resolves. While an
-instance does not respond, no alert about partitions resolves.
+partitions and not the late records. The description of the alert lists the states of the partitions. A state
+has a separate alert only if that alert fired before, or if the state is critical and started while the
+datastream was already late for another reason. While the monitor cannot evaluate objectives, no alert
+resolves. While an instance does not respond, no alert about partitions resolves.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -93,16 +93,16 @@ class Conditions:
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Record which datastreams had recent incidents under a previous monitor. These incidents explain why
-        the error budgets of the datastreams burn."""
+        """Record the datastreams with recent incidents under a previous monitor, which explain burning error
+        budgets."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
             self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts that fired for a previous monitor. They keep their start time, and resolve if this
-        monitor does not observe their condition."""
+        """Restore alerts that fired for a previous monitor. Restored alerts keep their start time, and
+        resolve if this monitor does not observe their condition."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -124,9 +124,9 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts about error budgets that started to burn while the datastream's incident had an alert. They
-        stay inhibited as long as the windows of the budgets contain the incident, so that one fault pages
-        once."""
+        """Alerts about error budgets that started to burn while the datastream's incident had an alert. Such
+        alerts stay inhibited as long as the windows of the budgets contain the incident, so that one fault
+        pages once."""
         return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(
@@ -324,7 +324,7 @@ class Conditions:
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
         """Record the conditions of this turn. If a draft is the stored alert itself, it does not confirm an
-        inherited condition, because it only says that the end of the condition is unknown."""
+        inherited condition, because it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that do not hold now and either never fired or have resolved."""
+        """Drop conditions that were not observed in this turn, except those whose alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -395,7 +395,7 @@ _HALTS: Final = frozenset(
     for kind in (HALTED, *OF_PARTITIONS)
     if kind.severity is Severity.CRITICAL and kind is not LOSS_AHEAD and kind not in OF_CLUSTERS
 )
-"""Alerts about partitions of a datastream that are not copied."""
+"""Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
 """Causes that follow from partitions that were not copied."""
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
@@ -429,7 +429,7 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether no records wait or arrive in any partition that is not copied."""
+    """Return whether all partitions that are not OK are idle: no records wait or arrive."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 

@@ -72,8 +72,8 @@ class AlertDispatch:
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue the alerts of a previous monitor. They are not sent again to receivers that have accepted
-        them."""
+        """Continue the alerts of a previous monitor. A continued alert is not sent again to receivers that
+        have already accepted it."""
         found = list(alerts)
         receivers = {inherited.alert.key: inherited.receivers for inherited in found}
         self._continue(
@@ -162,8 +162,8 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both alerts as the same alert. They do not if the datastream was
-    recreated with another source, because the labels then differ."""
+    """Return whether receivers treat both alerts as the same alert. If the datastream was recreated with
+    another source, the labels of the alerts differ, and the result is False."""
     return other is not None and other.cluster == alert.cluster
 
 

@@ -1,8 +1,8 @@
 """Alert that recommends more instances, derived from the sizing advice. Pure except for reading the advice.
 
 The alert fires a configured lead time before the first hour that needs more instances than the service has.
-It resolves when the service has enough instances, or when the hours of higher need have passed. Changes of
-the forecast do not resolve the alert, so that one peak causes one alert.
+The alert resolves when the service has enough instances, or when the hours of higher need have passed.
+Changes of the forecast do not resolve the alert, so that one peak causes one alert.
 """
 
 from __future__ import annotations

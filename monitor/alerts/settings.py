@@ -77,10 +77,10 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Environment variable with the password of the user, instead of a file."""
     refresh_seconds: Seconds = 60.0
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
-    without a refresh. Alerts of a monitor that no longer runs therefore end."""
+    without a refresh, so alerts of a monitor that no longer runs are resolved."""
     watchdog: bool = False
-    """Whether to send `HeadraceWatchdog` for a dead man's switch. This alert fires as long as a monitor
-    runs."""
+    """Whether to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
+    switch."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:
@@ -261,7 +261,7 @@ class AlertSettings(Settings):
         )
 
     def silenced(self) -> list[Silence]:
-        """Return the configured silences, expired ones included."""
+        """Return the configured silences, including expired silences."""
         return [
             Silence(name, int(silence.until.timestamp() * 1000), silence.reason)
             for name, silence in self.silences.items()

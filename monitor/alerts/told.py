@@ -1,4 +1,5 @@
 """Stored form of the firing alerts. The next monitor reads it to resolve the alerts at each receiver. Pure.
+
 There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
 accepts an alert. The catalogue and the number of receivers limit its size.
 """

@@ -1,6 +1,8 @@
 """Division of time windows into pieces of one minute, ten minutes, one hour or one day. Each piece is queried
-once. Pure. The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a
-month needs only a few dozen sums instead of all measurements.
+once. Pure.
+
+The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a month needs
+only a few dozen sums instead of all measurements.
 """
 
 from __future__ import annotations
@@ -15,17 +17,16 @@ _PARTS: Final = 24
 """A window starts on a multiple of its step, and therefore earlier than its nominal start by at most 1/24 of
 its length."""
 _SEEN_AFTER_MS: Final = 20_000
-"""Windows that are too short for whole minutes start this much later than their nominal start. An alert then
-resolves within the length of its window after the end of the cause, although the last bad report arrives up
-to 5 s after that end, and the first result without this report up to 15 s after the window has passed the
-report."""
+"""Windows that are too short for whole minutes start this much later than their nominal start. An alert
+therefore resolves within the length of its window after the end of the cause, although the last bad report
+arrives up to 5 s after the end of the cause, and queries are up to 15 s apart."""
 _MOST_OF_IT: Final = 4
 """Divisor: the later start of a short window is limited to 1/4 of the length of the window."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch milliseconds. It includes measurements at `until_ms`, and excludes measurements
-    at `since_ms`, which cover the time before the range."""
+    """A time range in epoch milliseconds. Measurements at `until_ms` belong to the range; measurements at
+    `since_ms` do not, because they cover the time before the range."""
 
     since_ms: int
     until_ms: int
@@ -60,9 +61,10 @@ def looked_at_seconds(seconds: int) -> float:
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return how long to cache a piece, by length of the piece (both in milliseconds). Minutes are cached
-    too, because a window of one hour starts with single minutes. Hours are not cached, because there would be
-    many, and each would be needed again only once a day.
+    """Return how long to cache a piece, by length of the piece (both in milliseconds).
+
+    Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
+    Hours are not cached, because there would be many, and each would be needed again only once a day.
     """
     lengths = [seconds * 1_000 for seconds in windows]
     return {

@@ -128,7 +128,7 @@ class Budget:
 
     @property
     def lasting(self) -> tuple[BurnResult, ...]:
-        """Results of the rules because of which a firing alert continues."""
+        """Results of the rules that are not resolved yet, so that a firing alert continues."""
         return tuple(burn for burn in self.burns if burn.is_lasting)
 
     @property

@@ -29,8 +29,10 @@ NOTHING = LatencyTally()
 
 
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
-    """Return the number of records in a histogram with a latency above `milliseconds`. Interpolates within a
-    bucket like `mirror.model.metrics.percentile_ms`. Records beyond the last bound count as late."""
+    """Return the number of records in a histogram with a latency above `milliseconds`.
+
+    Interpolates within a bucket like `mirror.model.metrics.percentile_ms`. Records beyond the last bound
+    count as late."""
     index = latency_bucket(milliseconds)
     return sum(counts[index + 1 :]) + counts[index] * late_share(milliseconds)
 

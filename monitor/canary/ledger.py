@@ -2,11 +2,13 @@
 
 Times are monotonic seconds, passed in by the caller. Records have consecutive indices from 0.
 
-- A record whose write was not acknowledged is unavailability, never a loss: it may or may not be in the log.
-- A record is lost if later records have arrived and it has not for `OVERTAKEN_SECONDS`, because a lane keeps
-  the order, or if the canary topic has expired it.
-- A record that is only late is waiting, and the delay includes its age.
-- Records written before the first one arrived are not judged: the datastream may start at the end of the log.
+- A record whose write was not acknowledged counts as unavailability of the source and not as lost, because it
+  may be missing in the log.
+- A record is lost if it has not arrived `OVERTAKEN_SECONDS` after a later record, because a lane keeps the
+  order, or if the canary topic has deleted it after its retention.
+- A late record that may still arrive is waiting, and the delay includes its age.
+- Records written before the first arrival are not judged, because the datastream may start at the end of the
+  log.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ class CanaryFigures:
     have not arrived; `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share of
     acknowledged writes in the last minute. `consume_availability`: share of records in the last minute that
     arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute. `slowest_ms`:
-    highest delay since the first arrival. Both maxima include waiting records. `lost_seconds`: time since the
-    last loss. `silent_seconds`: time since the first acknowledgement if no record has arrived yet.
+    highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting records.
+    `lost_seconds`: time since the last loss. `silent_seconds`: time since the first acknowledgement if no
+    record has arrived yet.
     """
 
     produced: int = 0
@@ -69,8 +72,8 @@ class _Waiting:
 
 
 class CanaryLedger:
-    """Records of one canary, in the order of their writes. Memory is bounded by the number of records per
-    day."""
+    """Records of one canary, in the order of their writes. The ledger keeps at most the records of one day in
+    memory."""
 
     def __init__(self) -> None:
         self._next = 0

@@ -1,4 +1,4 @@
-"""Canaries of the datastreams with the option `canary`. They start and stop as definitions change."""
+"""Canaries of the datastreams with the option `canary`, started and stopped as definitions change."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of late records. If two causes explain the same number of partitions, the one defined first in
-    this class is reported."""
+    """Cause of late records. If two causes explain the same number of partitions, the cause that this class
+    defines first is reported."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
@@ -56,8 +56,8 @@ class Diagnosis:
     """Cause of a datastream's late records. `sentence`: description with figures, including the second most
     frequent cause if there is one. `evidence`: figures by name. `can_move`: whether load can move to another
     task. `rests_on_wait`: whether the cause is source-bound or network, and the only evidence is the time
-    that records waited at the source. This time is also high while a backlog drains, so the cause is
-    uncertain."""
+    that records waited at the source. The cause is then uncertain, because the waiting time is also high
+    while a backlog drains."""
 
     cause: Cause
     sentence: str
@@ -68,5 +68,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """True if a rebalance is worth a dry run."""
+        """True if a different placement can help, so that a dry run is worthwhile."""
         return self.cause in _MAY_HELP and self.can_move

@@ -1,10 +1,10 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
 Each late lane has one cause: that of the first matching rule. The most frequent cause is the cause of the
-datastream, and the next most frequent is reported as the second cause. A lane is late if its oldest waiting
-record, the mean latency of its batches or the age of an unanswered request exceeds the objective, or if it
-does not copy or its backlog does not shrink. If no lane is late and every instance has responded, all lanes
-count.
+datastream, and the next most frequent is reported as the second cause. A lane is late if it does not copy, if
+its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting record,
+the mean latency of its batches, or the age of an unanswered request. If no lane is late and every instance
+has responded, all lanes count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
@@ -55,16 +55,16 @@ count.
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
 Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
 backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
-timestamps. Such a datastream can miss its objective because records that arrived before the correction was
-known were counted as late.
+timestamps. A datastream with wrong timestamps can miss its objective, because records that arrived before the
+correction was known were counted as late.
 
-If a lane has neither a backlog nor overdue responses, its late records have all arrived. Such a lane needs no
+If a lane has neither a backlog nor overdue responses, its late records have all arrived, and it needs no
 cause unless its batches still take too long.
 
 If the destination is slow to acknowledge, a few requests are in flight, while the remaining batches wait in
 the mirror's queue and, when the queue is full, at the source. If the source is slow to respond, batches only
-wait at the source. A busy worker process also makes batches wait there; rule 7 comes first to exclude this
-case.
+wait at the source. A busy worker process also makes batches wait at the source; rule 7 comes first to exclude
+a busy worker process.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ _WAITS: Final = {
 }
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
-"""Multiple of the usual time above which a response counts as missing instead of late."""
+"""Multiple of the usual response time, above which a response is considered missing instead of late."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -225,8 +225,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond. In this case the phases still describe earlier
-    batches."""
+    """Apply rule 9 for a cluster that does not respond, while the phases still describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -270,8 +269,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn. If one of them is throttled,
-    the quota therefore counts as throttling all of them."""
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn. A quota that throttles one
+    lane is therefore returned for all lanes that share the quota."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -342,8 +341,8 @@ def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause derived from the phase with most of the latency; None if no phase dominates. The lane
-    is not throttled, and its worker process is not the bottleneck."""
+    """Return the cause derived from the phase with most of the latency; None if no phase dominates. Callers
+    have excluded quotas and the worker process as the bottleneck."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
@@ -372,7 +371,7 @@ def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause derived from requests without a response. Their batches have no latency yet."""
+    """Return the cause derived from requests without a response, whose batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -388,7 +387,8 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     """Return whether the latency of arrived records can explain the late records. If late records wait, the
-    mean latency must be at least half of the objective. Otherwise a tenth of the objective is enough."""
+    mean latency must be at least half of the objective. If no late records wait, a tenth of the objective is
+    enough."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

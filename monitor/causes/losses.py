@@ -1,6 +1,7 @@
-"""Selection of process losses that can explain late records, by the times of both. Pure. Lanes remember the
-loss of a process for some minutes. A loss long before the first late record was produced, or after the last
-late record arrived, does not explain the late records.
+"""Selection of process losses that can explain late records, by the times of both. Pure.
+
+Lanes remember the loss of a process for some minutes. A loss long before the first late record was produced,
+or after the last late record arrived, does not explain the late records.
 """
 
 from __future__ import annotations

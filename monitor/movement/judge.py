@@ -1,7 +1,8 @@
-"""State of a lane, derived from its movement and other facts. Pure. The first matching rule decides. A record
-is late if it has waited for more than 10 s (`LATE_MS`). The wait starts at the record's timestamp or at the
-time when the source's end offset passed the record, whichever is later. A record of unknown age counts as
-late.
+"""State of a lane, derived from its movement and other facts. Pure.
+
+The first matching rule decides. A record is late if it has waited for more than 10 s (`LATE_MS`). The wait
+starts at the record's timestamp or at the time when the source's end offset passed the record, whichever is
+later. A record of unknown age counts as late.
 
     rule | condition                                                          | state
     -----|--------------------------------------------------------------------|---------------------------

@@ -9,7 +9,8 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """State of copying a partition. The first six states and the last one depend only on movement."""
+    """State of the copying of a partition. The states from OK to REWIND and WAITING_FOR_TRANSACTION can be
+    derived from the movement of the position alone."""
 
     __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
@@ -32,7 +33,7 @@ class MovementState(StrEnum):
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
-    """The source has lost records; some or all of them may have been copied."""
+    """The source has lost records, which may or may not have been copied."""
     RECREATED = "RECREATED"
     """The source topic was deleted and created again."""
     WAITING_FOR_TRANSACTION = "WAITING_FOR_TRANSACTION"
@@ -87,10 +88,10 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if, at the present rate, the source will delete records before they are copied: the retention
-        of the records ends before the lane has caught up, and the lane does not read faster than the log
-        start offset advances. If the time until the lane has caught up is unknown, the lane is assumed to be
-        too slow. False for a lane in the state OK."""
+        """True if, at the present rate, the source will delete records before they are copied. That is the
+        case if the retention of the records ends before the lane has caught up, and the lane does not read
+        faster than the log start offset advances. If the time until the lane has caught up is unknown, the
+        lane is assumed to be too slow. False for a lane in the state OK."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

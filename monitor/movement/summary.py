@@ -19,7 +19,7 @@ from monitor.movement.states import LaneJudgement, MovementState
 @dataclass(frozen=True, slots=True)
 class StateCount:
     """Partitions in one state. `worst`: partition that has been in this state longest; `reason` and
-    `since_ms` (epoch ms; None if unknown for all partitions) are those of this partition. `idle`: number of
+    `since_ms` (epoch ms; None if unknown for all partitions) describe the worst partition. `idle`: number of
     partitions without waiting records and without recent traffic. `without_process`: number of partitions
     whose worker process is missing or does not respond."""
 
@@ -92,7 +92,7 @@ class DatastreamStates:
 @dataclass(frozen=True)
 class FleetMovement:
     """Partition states of every defined datastream. `is_complete`: whether all instances responded, including
-    a leader. If not, the worst states may be missing."""
+    a leader; if False, the worst states may be missing."""
 
     datastreams: Mapping[DatastreamName, DatastreamStates] = field(default_factory=dict)
     is_complete: bool = False

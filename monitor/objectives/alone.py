@@ -17,7 +17,7 @@ SETTLED_MS: Final = 120_000
 """Time after a change of the selection by which every instance has stopped the lanes of the earlier
 selection, even an instance that has lost its connection to ZooKeeper."""
 _MOST_APART_MS: Final = 60_000
-"""Maximum time between two updates. If it is exceeded, the selection may have changed in between."""
+"""Maximum time between two updates. After a longer time, the selection may have changed in between."""
 
 
 class SourcesAlone:

@@ -66,7 +66,9 @@ class Budgets:
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """Return the budgets of each datastream, in the order of its objectives. `most_questions`, `alone`:
-        see `History.refresh`. Raises no error: if measurements cannot be read, the budgets are unknown."""
+        see `History.refresh`.
+
+        Raises no error: if measurements cannot be read, the budgets are unknown."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
         usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS

@@ -85,10 +85,11 @@ class History:
         most_questions: int,
         alone: SourcesAlone | None = None,
     ) -> None:
-        """Query missing pieces: shortest windows first, and latest pieces first within a window. `windows`:
-        lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece that is not
-        final yet is queried at each refresh, and once more when it is final. `alone`: sources whose topics
-        need not be queried separately.
+        """Query missing pieces: shortest windows first, and latest pieces first within a window.
+
+        `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece
+        that is not final yet is queried at each refresh, and once more when it is final. `alone`: sources
+        whose topics need not be queried separately.
         """
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)

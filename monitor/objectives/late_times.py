@@ -23,8 +23,8 @@ TimeInterval = tuple[int, int]
 
 class LateSpan(NamedTuple):
     """Time for which late records waited: from `oldest_ms`, the timestamp of the oldest record, to `until_ms`
-    (both epoch ms). `age_ms`: upper bound of their latency or age. It includes the time before a record
-    reached the source."""
+    (both epoch ms). `age_ms`: upper bound of the latency or age of these records, including the time before a
+    record reached the source."""
 
     oldest_ms: int
     until_ms: int
@@ -32,18 +32,18 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of the late records in
-    partitions that have not yet sent a report without late records (see `is_recent`); 0 if there are no such
-    partitions."""
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of records in partitions
+    that may still have late records (see `is_recent`); 0 if there are no such partitions."""
 
     spans: Sequence[LateSpan]
     recent_age_ms: int
 
 
 def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
-    """Return whether a partition may not have sent a report without late records since `late_ms`.
-    `newest_ms`: time of the partition's last report. Both times come from the same partition, because the
-    clocks of instances may differ."""
+    """Return whether a partition may still have late records, because its last report is too close to the
+    last report with late records. `late_ms`: time of the last report with late records; `newest_ms`: time of
+    the last report. `late_ms` and `newest_ms` come from the same partition, because the clocks of instances
+    may differ."""
     return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
 
 
@@ -52,8 +52,8 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 
 
 class Lateness(NamedTuple):
-    """Times at which records of a datastream were later than its objective, as disjoint intervals in order.
-    They are empty if the reports do not show these times, for example if records were already late when they
+    """Times at which records of a datastream were later than its objective. `intervals`: disjoint intervals
+    in order; empty if the reports do not show the times, for example if records were already late when they
     reached the source. `is_over`: whether every partition has since sent a report without late records."""
 
     intervals: tuple[TimeInterval, ...] = ()

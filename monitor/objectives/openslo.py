@@ -1,10 +1,12 @@
 """Conversion of objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
 
 A document may refer to its indicator (`indicatorRef`), which is a document of `kind: SLI` in the same import.
-Documents of `kind: Service` are accepted and ignored. An objective is stored in the standard fields of
-OpenSLO. The percentile and window of the latency evaluation have no standard field; they are stored in the
-vendor-specific `spec` of the metric source. A document may have several objectives. Documents with
-unsupported fields are rejected, so that no objective differs from its document.
+Documents of `kind: Service` are accepted and ignored.
+
+An objective is stored in the standard fields of OpenSLO. The percentile and window of the latency evaluation
+have no standard field; they are stored in the vendor-specific `spec` of the metric source. A document may
+have several objectives. Documents with unsupported fields are rejected, so that no objective differs from its
+document.
 """
 
 from __future__ import annotations

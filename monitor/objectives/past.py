@@ -1,4 +1,5 @@
 """Measurements of a past time range as columns: first one row per topic, then one row per objective. Pure.
+
 Each minute, several time ranges with thousands of topics are read. An object for each topic would be too
 slow.
 """

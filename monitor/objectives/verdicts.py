@@ -53,8 +53,8 @@ def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
 def judge_all(
     subject: ObjectiveSubject, seen: Mapping[float, Observations], own_seconds: float
 ) -> LatencyVerdict:
-    """Evaluate all objectives and return the worst verdict. If several verdicts are equally bad, its sentence
-    includes all of their sentences.
+    """Evaluate all objectives and return the worst verdict. If several verdicts are equally bad, the sentence
+    of the result includes the sentences of all of them.
 
     `seen`: measurements by window."""
     now = observed(subject, seen[own_seconds])

@@ -348,8 +348,8 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether the time of a turn counts as bad, because an objective was missed or records waited;
-    None if unknown. An unresolved alert alone does not make the time bad, nor does a problem of a datastream
-    without traffic."""
+    None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic makes the
+    time bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -376,8 +376,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the time at which an incident that never missed an objective may close. Until then, records that
-    its problem delayed may still arrive late and then belong to the incident."""
+    """Return the time at which an incident without late records may close. Before this time, records that the
+    problem of the incident delayed may still arrive late; they belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 

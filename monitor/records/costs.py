@@ -13,7 +13,7 @@ from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Maximum time between two turns. If they are further apart, the time between them counts as unobserved."""
+"""Maximum time between two turns. A longer time between turns counts as unobserved."""
 _FLUSH_MS: Final = 60_000
 
 

@@ -1,6 +1,7 @@
-"""Number of records that arrived during an incident, and number of late records. They are counted half a
-minute after the incident has closed, because measurements reach Pinot after some seconds. The numbers are
-unknown if Pinot has no measurements of that time or no longer retains them.
+"""Number of records that arrived during an incident, and number of late records.
+
+Both numbers are counted half a minute after the incident has closed, because measurements reach Pinot after
+some seconds. The numbers are unknown if Pinot has no measurements of that time or no longer retains them.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class DeliveryCounts:
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
         """Schedule the count of a closed incident that has no count yet. `subject`: datastream of the
-        incident; None if it is no longer evaluated. In that case nothing is counted, because the limits are
-        unknown."""
+        incident. If `subject` is None, because the datastream is no longer evaluated, nothing is counted,
+        because the limits are unknown."""
         if record.closed_ms is None or record.deliveries is not None or subject is None:
             return
         is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS
@@ -69,6 +70,7 @@ class DeliveryCounts:
 
     def counted(self) -> IncidentRecord | None:
         """Count the records of the next incident and return it; `deliveries` is None if the count is unknown.
+
         Return None if no incident is due or measurements cannot be read now. Blocks during the query."""
         now_ms = self._clock.now_ms()
         with self._lock:

@@ -27,8 +27,8 @@ def with_cause(
     """Update the cause of the incident, which is the cause with the most bad seconds.
 
     Another cause replaces the present cause only if it has clearly more bad seconds, so that alternating
-    causes do not fill the timeline. Time spent catching up counts towards the cause that preceded it. Wrong
-    timestamps are ignored if there is another cause, because records that producers held back during an
+    causes do not fill the timeline. Time spent catching up counts towards the cause before the catch-up.
+    Wrong timestamps are ignored if there is another cause, because records that producers held back during an
     outage also have old timestamps."""
     if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
         return record

@@ -48,7 +48,7 @@ class RecordStore(Protocol):
 
 
 class IncidentKeeper:
-    """Stores the incidents of an `IncidentBook`, and restores those of a previous monitor.
+    """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
     turns. After each turn, the keeper calls two functions: `notes` returns all other state for the next
@@ -102,7 +102,7 @@ class IncidentKeeper:
             self._is_ousted = True
 
     def reclaim(self) -> None:
-        """Resume writing if this monitor has kept its lease although a write raised Fenced. In this case the
+        """Resume writing if this monitor has kept its lease although a write raised Fenced, because the
         broker has only aborted a transaction that an outage had interrupted."""
         with self._changed:
             self._store.reclaim()
@@ -201,7 +201,7 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Load the records if they are not loaded yet. Otherwise write pending records or, if there are none,
+        """Load the records if they are not loaded yet, or else write pending records or, if there are none,
         count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()

@@ -100,8 +100,8 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent during the incident. It is 0 if the budget has grown because older
-        breaches left the period."""
+        """Share of the budget spent during the incident; 0 if the budget has grown because older breaches
+        left the period."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
@@ -141,11 +141,11 @@ class IncidentRecord:
     number of entries dropped from the middle of the timeline. `is_late`: whether an objective is missed now.
     `matters`: names of the alerts of all other problems so far. `causes`: bad seconds of each cause; `cause`:
     cause with the most bad seconds; `evidence`: latest figures of that cause. `bad_seconds`: time during
-    which an objective was missed or records waited; `unknown_seconds`: unobserved time. Both cover the time
-    up to `judged_ms`. `costs`: cost in error budgets. `gain`: None if no rebalance was requested.
-    `deliveries`: arrived and late records for each objective, counted after the incident has closed; None if
-    unknown or not counted yet. `closing_ms`: time at which the incident closes if there is no relapse; None
-    if it has not recovered.
+    which an objective was missed or records waited; `unknown_seconds`: unobserved time. `judged_ms`: end of
+    the time that `bad_seconds` and `unknown_seconds` cover. `costs`: cost in error budgets. `gain`: None if
+    no rebalance was requested. `deliveries`: arrived and late records for each objective, counted after the
+    incident has closed; None if unknown or not counted yet. `closing_ms`: time at which a recovered incident
+    closes if there is no relapse; None for other incidents.
     """
 
     id: str

@@ -30,9 +30,11 @@ class PriceTable:
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """Usage of one topic by one datastream on one UTC day. `day_ms`: start of the day. `datastream`: name of
-    the group if no present datastream selects the topic; `owner` and `destination` are empty in this case.
-    `bytes`: size as fetched from the source, including batch headers. `cost`: None if unknown.
+    """Usage of one topic by one datastream on one UTC day. `day_ms`: start of the day.
+
+    `datastream`: name of the group if no present datastream selects the topic; `owner` and `destination` are
+    empty in this case. `bytes`: size as fetched from the source, including batch headers. `cost`: None if
+    unknown.
     """
 
     day_ms: int
@@ -51,6 +53,7 @@ class UsageLine:
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
     """Usage of one owner over the whole period. `cost`: None if the cost of at least one line is unknown.
+
     `quota_bytes_per_second`: None if the owner has no quota. `quota_share`: mean rate as a share of the
     quota.
     """
@@ -66,8 +69,10 @@ class OwnerUsage:
 
 
 def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
-    """Return the lines, sorted by day, owner, datastream and topic. Datastreams that share tasks are measured
-    together. The usage of a topic is attributed to the oldest datastream that selects the topic.
+    """Return the lines, sorted by day, owner, datastream and topic.
+
+    Datastreams that share tasks are measured together. The usage of a topic is attributed to the oldest
+    datastream that selects the topic.
     """
     by_group: dict[tuple[str, str], list[Datastream]] = {}
     for datastream in sorted(

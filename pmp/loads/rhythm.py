@@ -69,8 +69,8 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether the partition missed so many rounds that too much of the range has only growths over
-        several rounds."""
+        """Return whether too large a share of the range has only growths over several rounds, because the
+        partition missed rounds."""
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms
             or self.samples - rates.samples > MOST_UNKNOWN * self.samples

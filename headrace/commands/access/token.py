@@ -31,8 +31,9 @@ def add(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a token and print it once; only its hash is stored. Running instances accept the token
-    immediately."""
+    """Create a token and print it once; only its hash is stored.
+
+    Running instances accept the token immediately."""
     from api.access.tokens import add_entry, check_not_reserved, new_token, principal_named
     from headrace.console.durations import milliseconds
     from mirror.adapters.system_clock import SystemClock

@@ -120,8 +120,9 @@ def plan(
 def _refuse_contradictions(
     given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
 ) -> None:
-    """Reject contradicting options. `given`: whether --input, --history and --since are set. Raises
-    InvalidRequest with the name of the option.
+    """Reject contradicting options. `given`: whether --input, --history and --since are set.
+
+    Raises InvalidRequest with the name of the option.
     """
     from mirror.errors import InvalidRequest
 

@@ -168,8 +168,9 @@ def sampler(
 
 @app.command()
 def decode() -> None:
-    """Decode samples from stdin (hex, one per line) to JSON. An empty line stands for a record with an empty
-    value."""
+    """Decode samples from stdin (hex, one per line) to JSON.
+
+    An empty line stands for a record with an empty value."""
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:

@@ -50,9 +50,10 @@ WhoOption = Annotated[
 def connect(
     at: str, config: Path | None, timeout_seconds: float = 30.0, *, looks_up: bool = True
 ) -> RestClient:
-    """Return a client of the instances at `at` or, if it is empty, at the configured addresses. If no
-    configured address responds, the client reads the addresses of live instances from the coordination store,
-    unless `looks_up` is False. Raises InvalidRequest for an invalid address."""
+    """Return a client of the instances at `at` or, if it is empty, at the configured addresses.
+
+    `looks_up`: whether the client reads the addresses of live instances from the coordination store if no
+    configured address responds. Raises InvalidRequest for an invalid address."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient

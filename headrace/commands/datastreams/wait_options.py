@@ -23,9 +23,10 @@ _USUAL: str = "60s"
 
 
 def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> float | None:
-    """Return the time to wait in seconds; None without --wait. `is_done`: whether the command starts an
-    operation. `how`: options that prevent the operation, for the error. Raises InvalidRequest for
-    contradicting options.
+    """Return the time to wait in seconds; None without --wait.
+
+    `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
+    error. Raises InvalidRequest for contradicting options.
     """
     from headrace.console.durations import milliseconds
     from mirror.errors import InvalidRequest

@@ -95,7 +95,8 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
 
 
 def print_tasks(answer: Mapping[str, Any]) -> None:
-    """Print the tasks that a plan adds or removes. Instances of earlier versions do not report them."""
+    """Print the tasks that a plan adds or removes. Instances of earlier versions do not report these
+    tasks."""
     if answer.get("task_changes"):
         print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 

@@ -26,9 +26,10 @@ def wait_until(
     most_lag: int = 0,
     sleep: Callable[[float], None] | None = None,
 ) -> None:
-    """Poll a datastream until the condition is met. If no instance is reachable, polling continues. Raises
-    TimedOut with the unmet requirement, and NotFound if the datastream does not exist and the condition is
-    not its deletion.
+    """Poll a datastream until the condition is met. If no instance is reachable, polling continues.
+
+    Raises TimedOut with the unmet requirement, and NotFound if the datastream does not exist and the
+    condition is not its deletion.
     """
     lacking = unmet_at_deadline(
         lambda: unmet_condition(client, path, condition, most_lag), timeout_seconds, sleep

@@ -74,8 +74,9 @@ class DatastreamDifference:
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> DatastreamDifference:
-    """Do a dry run of each definition, and return the changes. `scope`: None to delete nothing. Raises
-    Unreachable; other errors are returned in `refused`.
+    """Do a dry run of each definition, and return the changes. `scope`: None to delete nothing.
+
+    Raises Unreachable; other errors are returned in `refused`.
     """
     steps, unchanged, refused = [], [], {}
     for manifest in manifests:

@@ -1,6 +1,7 @@
-"""Fields of a datastream as options: one table for `headrace datastream create` and `update`. A command
-receives the options as `**options`. `with_fields` sets the signature from which typer generates the command
-line. Options that are not given are None, so that the service's defaults apply.
+"""Fields of a datastream as options: one table for `headrace datastream create` and `update`.
+
+A command receives the options as `**options`. `with_fields` sets the signature from which typer generates the
+command line. Options that are not given are None, so that the service's defaults apply.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 @dataclass(frozen=True)
 class FieldOption:
-    """A field as an option. `place`: path in a definition. `at_creation`: default of `create`. `may_change`:
-    whether `update` has the option. `required`: whether `create` requires the option, in which case `update`
-    cannot unset the field. `read`: converts the value of the option to the value in a definition.
-    `is_former`: whether the option is deprecated and hidden in the help.
+    """A field as an option.
+
+    `place`: path in a definition. `at_creation`: default of `create`. `may_change`: whether `update` has the
+    option. `required`: whether `create` requires the option, in which case `update` cannot unset the field.
+    `read`: converts the value of the option to the value in a definition. `is_former`: whether the option is
+    deprecated and hidden in the help.
     """
 
     name: str

@@ -46,7 +46,7 @@ def build(home: Path = HOME) -> int:
 
 @contextmanager
 def _one_at_a_time(builds: Path) -> Iterator[None]:
-    """Hold a file lock, so that only one process builds at a time."""
+    """Lock a file during the `with` block, so that only one process builds at a time."""
     builds.mkdir(parents=True, exist_ok=True)
     with (builds / "compiling.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

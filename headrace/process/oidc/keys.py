@@ -1,6 +1,7 @@
-"""Public keys of a token issuer (RFC 7517), from a file or a URL. REST requests never wait for the issuer.
-Keys are refreshed in a separate thread with a minimum interval, and known keys remain in use until they are
-too old.
+"""Public keys of a token issuer (RFC 7517), from a file or a URL.
+
+REST requests never wait for the issuer. Keys are refreshed in a separate thread with a minimum interval, and
+known keys remain in use until they are too old.
 """
 
 from __future__ import annotations

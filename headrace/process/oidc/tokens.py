@@ -113,8 +113,8 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
 
 
 def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
-    """Return the principal. It gets the highest role of its groups, and the owners of all groups with that
-    role. Raises NotAuthenticated. Pure."""
+    """Return the principal. The principal gets the highest role of its groups, and the owners of all groups
+    with that role. Raises NotAuthenticated. Pure."""
     try:
         name = bounds.line("the name", claims.get(trust.name_claim))
         given = claims.get(trust.groups_claim, [])

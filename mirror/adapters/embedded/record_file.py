@@ -54,7 +54,7 @@ class RecordFile:
 
     @classmethod
     def create(cls, disk: Disk, path: Path, payloads: Iterable[bytes]) -> RecordFile:
-        """Write a new file in place of the former one, durably and atomically. Raises OSError."""
+        """Replace the file with a new file, durably and atomically. Raises OSError."""
         draft = path.with_name(f"{path.name}.new")
         descriptor = disk.create(draft)
         with ExitStack() as undo:

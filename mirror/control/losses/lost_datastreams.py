@@ -79,7 +79,8 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Recreate a datastream. Its lanes resume from their checkpoints and write to the same topics.
+        """Recreate a datastream. The lanes of the datastream resume from their checkpoints and write to the
+        same topics.
 
         Raises the exceptions of a creation. Raises Unreachable if the datastream may not adopt topics, and
         the topics that it has written cannot be determined from the destination.

@@ -274,8 +274,8 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams whose records can return from the destination to the source. Only these routes
-    can form a loop."""
+    """Return the datastreams whose records can return from the destination to the source. Only routes of such
+    datastreams can form a loop."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 

@@ -1,8 +1,9 @@
 """Detects sessions that have sent no heartbeat for their timeout. Pure; times are monotonic seconds of the
 observer.
 
-An observer sees a heartbeat after it was sent. It therefore never ends a session earlier than one timeout
-after the send time of the last heartbeat. By then, the owner has stopped according to its own clock.
+An observer sees a heartbeat after it was sent. The observer therefore never ends a session earlier than one
+timeout after the send time of the last heartbeat. At that time, the owner of the session has already stopped
+according to its own clock.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ class Membership:
         self._known: dict[str, LiveInstance] = {}
 
     def join(self, instance: LiveInstance) -> LiveInstance:
-        """Register an instance, and return it with its sequence number. Its nodes are deleted when its
-        session ends."""
+        """Register an instance, and return it with its sequence number. The nodes of the instance are deleted
+        when its session ends."""
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
         path = self._nodes.create(

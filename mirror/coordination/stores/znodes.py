@@ -275,7 +275,8 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return values by node name, in order. The result may lack the latest changes of other processes."""
+        """Return the values of all children by node name, sorted. The result may lack the latest changes of
+        other processes."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():

@@ -37,9 +37,9 @@ def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
 def deleted_copies(
     offset_map: OffsetMap, source: tuple[int, int], target_start: int, young_from: int
 ) -> tuple[int, int]:
-    """Return the first source offset, and the number, of records whose copies were deleted too early. These
-    are records of the range `source`, at or after offset `young_from`, whose copies are before the start of
-    the destination log."""
+    """Return the first source offset, and the number, of records whose copies were deleted too early. A
+    record counts if it is in the range `source`, at or after offset `young_from`, and its copy is before the
+    start of the destination log."""
     first = max(source[0], young_from)
     behind = offset_map.source_behind(target_start)
     return first, offset_map.count(first, min(source[1], behind)) if behind is not None else 0

@@ -89,7 +89,7 @@ def topic_audits(
 
 
 def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
-    """Merge the audits of all partitions of each topic, in order of datastream and topic."""
+    """Merge the audits of all partitions of each topic. Sort the result by datastream and topic."""
     by_topic = sorted(audits, key=_place_of)
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 

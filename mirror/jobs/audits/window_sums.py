@@ -66,9 +66,9 @@ def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None) -> list[WindowSum]:
-    """Return the sums of each topic and window, in order. `datastream`: include only audits of this
-    datastream; None includes all. The counts of producers and consumers are compared with those of each
-    datastream. Raises ValueError for an unknown verdict."""
+    """Return the sums of each topic and window, sorted. `datastream`: include only audits of this datastream;
+    None includes all. The counts of producers and consumers are compared with the counts of each datastream.
+    Raises ValueError for an unknown verdict."""
     sums: dict[tuple[str, int, str], WindowSum] = {}
     tiers: dict[tuple[str, int, int], dict[str, int]] = {}
     for row in newest_rows(rows):

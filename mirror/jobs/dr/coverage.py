@@ -36,7 +36,7 @@ def uncopied(
     spans: Mapping[TopicPartition, PartitionSpan], lanes: Mapping[TopicPartition, LaneProgress]
 ) -> list[Missing]:
     """Return the partitions whose checkpoint is before the end of the source, with the largest backlog first.
-    For a partition without a checkpoint, all offsets from the first one count."""
+    For a partition without a checkpoint, all offsets from the first offset count."""
     found = []
     for place, span in spans.items():
         lane = lanes.get(place)

@@ -122,7 +122,8 @@ class MovedGroup(PairRecord):
     @property
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
-        origin. It is 0 because a switch-over waits for exact positions, and None if members may have read on.
+        origin. The number is 0 because a switch-over waits for exact positions, and None if members may have
+        read on.
         """
         return None if self.has_members else 0
 

@@ -29,7 +29,8 @@ def report_of(
     """Return the report on an operation of the pair. `identity`: if empty, report on the operation in
     progress, or on the last operation. `issuer`: user who requests the report. Raises NotFound.
 
-    Positions, groups, audits and gaps are kept only for the latest operation, and null for earlier ones.
+    Positions, groups, audits and gaps are kept only for the latest operation, and null for earlier
+    operations.
     """
     known: list[_Account] = [*state.history, *([] if state.operation is None else [state.operation])]
     found = [account for account in known if identity in ("", account.identity)]

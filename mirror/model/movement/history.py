@@ -157,9 +157,9 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record hidden by an open transaction, at the last report. As long as that record
-        has not been read, the result is the time that the lane has waited for the transaction. None if no
-        record is hidden."""
+        """Age of the first record hidden by an open transaction, at the last report. As long as the hidden
+        record has not been read, the result is the time that the lane has waited for the transaction. None if
+        no record is hidden."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None

@@ -175,7 +175,7 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
-    """Request all settings of each topic, or the error for a topic."""
+    """Request all settings of each topic, or the error that prevented reading them."""
     return _describe(
         topics, lambda response: {result.resource_name: _described(result) for result in response.results}
     )

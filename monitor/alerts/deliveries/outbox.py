@@ -3,8 +3,9 @@
 A new state is delayed by `gather_seconds`, so that alerts with a common cause share a message. A firing alert
 is sent again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first
 attempt is never sent. If the receiver does not respond, the first retry follows after one second. The
-interval then doubles up to `most_retry_seconds`. A retry sends the state at the time of the retry. A message
-contains alerts of one group only, so no part of an accepted message has to be sent again.
+interval then doubles up to `most_retry_seconds`. A retry sends the state at the time of the retry.
+
+A message contains alerts of one group only, so no part of an accepted message has to be sent again.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ class Outbox:
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
-        """Replace the firing alerts (by key), and add the alerts that ended since the last call. Return the
-        number of alerts dropped for lack of capacity. A later call can add a dropped alert if it still
-        fires."""
+        """Replace the firing alerts (by key), and add the alerts that ended since the last call.
+
+        Return the number of alerts dropped for lack of capacity. A later call can add a dropped alert if it
+        still fires."""
         due_at = now + self._schedule.gather_seconds
         self._note_ends(ended, due_at)
         for key, entry in list(self._entries.items()):
@@ -146,7 +148,7 @@ class Outbox:
         return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
-        """Record that the receiver has accepted a message, or has rejected its content for good."""
+        """Record that the receiver has accepted a message, or has rejected its content permanently."""
         self._retry_at = self._pause = 0.0
         for notice in notices:
             entry = self._entries.get(notice.key)
@@ -172,6 +174,6 @@ class Outbox:
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state has not been sent yet. Such a state is sent early if another alert of
-    its group is due."""
+    """Return whether the current state has not been sent yet. An unsent state is sent early if another alert
+    of its group is due."""
     return not entry.is_told and entry.time() < NEVER
