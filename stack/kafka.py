@@ -163,8 +163,9 @@ class KafkaNode(Server):
         kept = self._kept_features()
         if kept is None or not kept.exists():
             self._run_storage_tool(file)
-            if kept is not None:
-                _keep(self.folder / "data" / _FEATURES, kept)
+            made = self.folder / "data" / _FEATURES
+            if kept is not None and made.exists():  # Kafka 4.3 and later write them elsewhere
+                _keep(made, kept)
             return
         data = self.folder / "data"
         data.mkdir()

@@ -8,9 +8,9 @@ mirrors and the other groups continue. Then the group continues at the destinati
 position there must stay. In the environment:
 
     BENCH_FAILOVERS=102          for each mirror
-    BENCH_AT_ONCE=16             groups that read at the same time
-    BENCH_RATE=400               records/s
-    BENCH_INTERVAL=5             seconds between rounds of each mirror
+    BENCH_AT_ONCE=20             groups that read at the same time
+    BENCH_RATE=200               records/s
+    BENCH_INTERVAL=1             seconds between rounds of each mirror
     BENCH_CHECKPOINT=2           seconds between checkpoints of Headrace
     BENCH_BACKLOG=1200000        records before the first failover
 """
@@ -21,25 +21,28 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import product
 from random import Random
 from typing import Final
 
-from bench.group.rig.failover import Case, Failover, Outcome, commit
+from confluent_kafka import KafkaException
+
+from bench.group.rig.failover import Case, Failover, Outcome
 from bench.group.rig.traffic import PARTITIONS, Traffic
 from bench.mirror.rig.clusters import Pair, Topics, clusters
 from bench.mirror.rig.engines import Work, mirror_maker
 from mirror.protocol.batches.compression import Codec
 from stack.wait import wait_until
+from tests.kafka_data import commit_positions
 from tests.running import RunningInstance
 
 _FAILOVERS: Final = int(os.environ.get("BENCH_FAILOVERS", "102"))
-_AT_ONCE: Final = int(os.environ.get("BENCH_AT_ONCE", "16"))
-_RATE: Final = float(os.environ.get("BENCH_RATE", "400"))
-_INTERVAL: Final = int(os.environ.get("BENCH_INTERVAL", "5"))
+_AT_ONCE: Final = int(os.environ.get("BENCH_AT_ONCE", "20"))
+_RATE: Final = float(os.environ.get("BENCH_RATE", "200"))
+_INTERVAL: Final = int(os.environ.get("BENCH_INTERVAL", "1"))
 _CHECKPOINT: Final = float(os.environ.get("BENCH_CHECKPOINT", "2"))
 _BACKLOG: Final = int(os.environ.get("BENCH_BACKLOG", "1200000"))
 _PATIENCE_SECONDS: Final = 180.0
@@ -47,7 +50,7 @@ _TOPIC: Final = "bench-groups"
 _HEADRACE: Final = "headrace"
 _MIRROR_MAKER: Final = "MirrorMaker 2"
 _COPIES: Final = {_HEADRACE: f"copy.{_TOPIC}", _MIRROR_MAKER: _TOPIC}
-_PREFIXES: Final = {_HEADRACE: "headrace", _MIRROR_MAKER: "mm2"}
+_PREFIXES: Final = {_HEADRACE: "orders", _MIRROR_MAKER: "mm2"}
 _PROTOCOLS: Final = ("classic", "consumer")
 _BEHIND: Final = (1, 1_000, 1_000_000)
 _SETTINGS: Final = {
@@ -70,13 +73,18 @@ def main() -> None:
         traffic.abort()
         traffic.write(_BACKLOG)
         for case in cases:  # MirrorMaker 2 knows them before the first failover
-            commit(pair.source.address, case.group, _TOPIC, dict.fromkeys(range(PARTITIONS), 1))
+            commit_positions(pair.source.address, case.group, {(_TOPIC, n): 1 for n in range(PARTITIONS)})
         with _mirrors(pair), traffic.running(_RATE):
             _wait_for_copies(pair, traffic)
             began = time.monotonic()
             failovers = [Failover(pair, _TOPIC, traffic, case, Random(chance.random())) for case in cases]
+            outcomes: list[Outcome] = []
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                outcomes = list(pool.map(Failover.run, failovers))
+                for running in as_completed([pool.submit(failover.run) for failover in failovers]):
+                    try:
+                        outcomes.append(running.result())
+                    except (TimeoutError, KafkaException) as error:
+                        print(f"not measured: {error}")
             _print(outcomes, time.monotonic() - began)
 
 
@@ -108,7 +116,7 @@ def _mirrors(pair: Pair) -> Iterator[None]:
             "name": "orders",
             "source": {"cluster": "source", "topics": _TOPIC},
             "destination": {"cluster": "destination", "name": "copy.*"},
-            "groups": {"include": "headrace-.*", "interval_seconds": _INTERVAL},
+            "groups": {"include": "orders-.*", "interval_seconds": _INTERVAL},
             "metadata": {"owner": "bench"},
         }
         instance.rest.post("/v1/datastreams", definition)

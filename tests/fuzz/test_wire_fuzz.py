@@ -20,7 +20,7 @@ from mirror.protocol.batches.compression import Codec, decompress
 from mirror.protocol.batches.legacy import read_message
 from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.batches.reframe import Reframer
-from mirror.protocol.control import cluster, offsets, topics, transactions
+from mirror.protocol.control import cluster, groups, offsets, share_groups, topics, transactions
 from mirror.protocol.control.call import Call
 from tests.fuzz.mutation import fuzz, mutate, peak_bytes
 
@@ -125,6 +125,11 @@ CALLS: Final[list[Call[Any]]] = [
     topics.create_topic("t", 1, 1, {}),
     topics.create_partitions("t", 3),
     topics.describe_settings(["t"]),
+    groups.describe_consumer_group("g"),
+    groups.describe_share_group("g"),
+    groups.describe_streams_group("g"),
+    share_groups.share_offsets("g"),
+    share_groups.alter_share_offsets("g", {PLACE: 5}),
 ]
 
 

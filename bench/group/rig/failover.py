@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from bench.group.rig.traffic import PARTITIONS, Traffic
 from bench.mirror.rig.clusters import Pair
+from tests.kafka_data import commit_positions, group_positions
 
 _COMMIT_SECONDS: Final = 0.25
 _MOST_AT_ONCE: Final = 200
@@ -79,19 +80,6 @@ def consumer_of(address: str, group: str, protocol: str = "classic") -> Iterator
         consumer.close()
 
 
-def positions(address: str, group: str, topic: str) -> list[int]:
-    """Return the committed offset of each partition, below 0 if there is none."""
-    with consumer_of(address, group) as consumer:
-        return [place.offset for place in consumer.committed(places(topic), timeout=_REQUEST_SECONDS)]
-
-
-def commit(address: str, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Commit positions of a group without members."""
-    with consumer_of(address, group) as consumer:
-        wanted = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        consumer.commit(offsets=wanted, asynchronous=False)
-
-
 class Failover:
     """One group from its first record at the source to its restart at the destination."""
 
@@ -105,14 +93,15 @@ class Failover:
     def run(self) -> Outcome:
         """Return how the group has continued."""
         case, source, target = self._case, self._pair.source.address, self._pair.target.address
-        start = {n: self._traffic.offset(n, case.behind // PARTITIONS) for n in range(PARTITIONS)}
-        commit(source, case.group, self._topic, start)
+        each = max(case.behind // PARTITIONS, 1)
+        start = {(self._topic, n): self._traffic.offset(n, each) for n in range(PARTITIONS)}
+        commit_positions(source, case.group, start)
         here, there = self._read_at_source()
         wanted = [self._traffic.number(number, offset) for number, offset in enumerate(here)]
         found = [self._number_at(number, offset) for number, offset in enumerate(there)]
         committed = self._read_at_target()
         threading.Event().wait(_EMPTY_SECONDS)
-        after = positions(target, case.group, case.copy)
+        after = group_positions(target, case.group, case.copy, PARTITIONS)
         pairs = list(zip(wanted, found, strict=True))
         moves = list(zip(committed, after, strict=True))
         return Outcome(
@@ -134,18 +123,19 @@ class Failover:
             consumer.subscribe([self._topic])
             self._wait_for_assignment(consumer)
             until = time.monotonic() + self._chance.uniform(*_READING_SECONDS)
-            begun, count, next_commit = traffic.records, 0, 0.0
+            begun, count, committed, next_commit = traffic.records, 0, 0, 0.0
             while (now := time.monotonic()) < until:
                 allowed = min(traffic.records - begun - count, _MOST_AT_ONCE)
                 if allowed > 0:
                     count += len(consumer.consume(allowed, timeout=0.05))
                 else:
-                    time.sleep(0.01)
-                if count and now >= next_commit:
-                    next_commit = now + _COMMIT_SECONDS
+                    time.sleep(0.02)
+                if count > committed and now >= next_commit:
+                    committed, next_commit = count, now + _COMMIT_SECONDS
                     consumer.commit(asynchronous=False)
-            there = positions(self._pair.target.address, case.group, case.copy)
-            return positions(self._pair.source.address, case.group, self._topic), there
+            there = group_positions(self._pair.target.address, case.group, case.copy, PARTITIONS)
+            here = group_positions(self._pair.source.address, case.group, self._topic, PARTITIONS)
+            return here, there
 
     def _number_at(self, partition: int, offset: int) -> int:
         """Return the number of the first record at or after an offset of the destination; 0 for no offset.
@@ -179,7 +169,7 @@ class Failover:
             return [place.offset for place in found]
 
     def _wait_for_assignment(self, consumer: Consumer) -> None:
-        """Wait until all partitions are assigned; records that arrive meanwhile are dropped at a seek."""
+        """Wait until all partitions are assigned."""
         until = time.monotonic() + _JOIN_SECONDS
         while len(consumer.assignment()) < PARTITIONS:
             if time.monotonic() > until:

@@ -108,7 +108,7 @@ def mirror_maker(pair: Pair, work: Work, settings: Mapping[str, object] | None =
     folder = pair.folder / "mirror-maker"
     folder.mkdir(exist_ok=True)
     file = folder / "mm2.properties"
-    chosen = _mirror_maker_settings(pair, work) | (settings or {})
+    chosen = {**_mirror_maker_settings(pair, work), **(settings or {})}
     lines = [f"{key} = {value}" for key, value in chosen.items()]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     logging = folder / "log4j2.xml"

@@ -326,7 +326,7 @@ class GroupFollower:
         return replace(
             group,
             positions={
-                place: _committed(position, wanted.get(position.copy), codes.get(position.copy, 0))
+                place: _committed(position, wanted.get(position.copy), codes.get(position.copy))
                 for place, position in decided.items()
             },
         )
@@ -399,12 +399,12 @@ def _decided(
     return position._replace(reason=reason, is_exact=is_exact, synced=synced)
 
 
-def _committed(position: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
+def _committed(position: FollowedPosition, wanted: int | None, code: int | None) -> FollowedPosition:
     """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
-    error code of the commit."""
+    error code of the commit, None if the response has none: Kafka 4.1 ignores some start offsets."""
     if wanted is None:
         return position
-    if not code:
+    if code == Code.NONE:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
     if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
         return position._replace(reason=FollowReason.MEMBERS)

@@ -66,25 +66,25 @@ def group(sharing: BrokerClient, topic: str) -> str:
 
 def starts(broker: BrokerClient, group: str, version: int = 0) -> dict[int, int]:
     """Return the start offsets by partition of the only topic."""
+    answers: list[CommittedOffsets] = []
 
-    def found() -> tuple[int, CommittedOffsets]:
-        answer = ask(broker, share_offsets(group), version)
-        return answer.worst, answer
+    def error() -> tuple[int]:
+        answers.append(ask(broker, share_offsets(group), version))
+        return (answers[-1].worst,)
 
-    answers = settled(found, NOT_YET)[1]
-    assert answers.worst == 0
-    return {place.partition: answer.offset for place, answer in answers.offsets.items()}
+    assert settled(error, NOT_YET) == (0,)
+    return {place.partition: answer.offset for place, answer in answers[-1].offsets.items()}
 
 
 def alter(broker: BrokerClient, group: str, *offsets: tuple[str, int, int]) -> list[int]:
     """Set start offsets by (topic, partition, offset); return the error codes."""
     wanted = {TopicPartition(topic, partition): offset for topic, partition, offset in offsets}
 
-    def codes() -> tuple[int, list[int]]:
+    def codes() -> tuple[int, ...]:
         found = ask(broker, alter_share_offsets(group, wanted), 0)
-        return max(found.values()), [found[place] for place in wanted]
+        return (max(found.values()), *(found[place] for place in wanted))
 
-    return settled(codes, NOT_YET)[1]
+    return list(settled(codes, NOT_YET)[1:])
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -73,6 +73,8 @@ class ClusterState:
         """Topics that the members of a group read; missing during a rebalance."""
         self.protocol_type = "consumer"
         """Protocol type of classic groups."""
+        self.ignores_start_offsets = False
+        """Whether new start offsets of share groups are ignored, without an error, as by Kafka 4.1."""
         self.faults = Faults()
         self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
         self.needs_coordinator_lookup = True

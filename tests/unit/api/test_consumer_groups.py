@@ -89,6 +89,14 @@ def test_a_group_is_explained(followed: Site) -> None:
     assert of_group(followed, "none").status_code == 404
 
 
+def test_a_share_group_that_follows_may_receive_records_again(followed: Site) -> None:
+    place = TopicPartition("t", 0)
+    store(followed, FollowedGroup("shared", "share", positions={place: a_position(0, R.CURRENT)}))
+    found = of_group(followed, "shared").json()
+    assert (found["follows"], found["may_redeliver"]) == (True, True)
+    assert not of_group(followed, "billing").json()["may_redeliver"]
+
+
 def test_a_group_level_reason_holds_for_every_position(followed: Site) -> None:
     place = TopicPartition("t", 0)
     state = FollowedGroup(

@@ -144,6 +144,16 @@ def test_a_position_is_never_ahead_of_the_mirrored_records(following: Following)
     assert following.group().positions[TopicPartition("t", 0)].is_exact
 
 
+@pytest.mark.parametrize("kind", ["Classic", "Consumer", "Streams"])
+def test_groups_of_each_type_follow(following: Following, kind: str) -> None:
+    following.fakes.source.group_states["billing"] = (kind, "Stable")
+    following.at_source(12)
+    assert following.look() == (R.NEW, 17)
+    following.fakes.target.group_states["billing"] = (kind, "Stable")
+    following.at_source(14)
+    assert following.look() == (R.MEMBERS, 17)
+
+
 def test_a_group_with_members_there_is_left_alone(following: Following) -> None:
     following.at_source(12)
     following.fakes.target.group_states["billing"] = ("Consumer", "Stable")

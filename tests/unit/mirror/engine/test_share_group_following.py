@@ -90,6 +90,13 @@ def test_brokers_without_share_groups_are_a_reason(shared: Following, side: str,
     assert shared.group().detail
 
 
+def test_a_start_offset_that_the_broker_ignores_does_not_follow(shared: Following) -> None:
+    shared.fakes.target.ignores_start_offsets = True
+    assert shared.look() == (R.FAILED, None)
+    shared.fakes.target.ignores_start_offsets = False
+    assert shared.look() == (R.NEW, 17)
+
+
 def test_rights_and_a_frozen_process_are_reasons(shared: Following) -> None:
     target = shared.fakes.target
     target.faults.plant(ALTER, Code(NO_RIGHTS))

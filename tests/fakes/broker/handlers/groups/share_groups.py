@@ -106,7 +106,7 @@ def _alter(state: ClusterState, asked: HandledRequest) -> Any:
     if not error and state.group_states.get(name, ("", "Empty"))[1] != "Empty":
         error = _NON_EMPTY_GROUP
     topics = []
-    for topic in asked.message.topics if not error else ():
+    for topic in () if error or state.ignores_start_offsets else asked.message.topics:
         answers = []
         for partition in topic.partitions:
             place = (topic.topic_name, partition.partition_index)
