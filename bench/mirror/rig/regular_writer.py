@@ -14,7 +14,7 @@ VALUE_BYTES = 200
 
 
 def main(address: str, topic: str, partitions: int, pause: float) -> None:
-    """Write a batch to each partition at once, and then every `pause` seconds, spread evenly over the time."""
+    """Write a batch to each partition at once, and then every `pause` seconds, spread evenly."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 20})
