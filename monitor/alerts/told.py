@@ -1,13 +1,14 @@
 """Stored form of the firing alerts, with which the next monitor can resolve them at each receiver. Pure.
 
 There is one record per datastream. It changes only when an alert starts or ends, or when a receiver accepts
-it. Its size is bounded by the catalogue and the number of receivers.
+it. Its size is bounded by the catalogue, the number of receivers and that of retired topics.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -74,6 +75,7 @@ class InheritedAlerts:
                     "datastream": alert.datastream,
                     "cluster": alert.cluster,
                     "receiver": alert.receiver,
+                    "topic": alert.topic,
                     "since_ms": alert.since_ms,
                     "summary": alert.summary,
                     "told": list(receivers.get(alert.key, ())),
@@ -81,7 +83,7 @@ class InheritedAlerts:
             )
         return {
             key: json.dumps(
-                {"id": key, "alerts": sorted(each, key=lambda alert: (alert["name"], alert["receiver"]))}
+                {"id": key, "alerts": sorted(each, key=itemgetter("name", "receiver", "cluster", "topic"))}
             ).encode()
             for key, each in found.items()
         }
@@ -130,4 +132,5 @@ def _alert_of(record: dict[str, Any]) -> Alert:
         datastream=str(record["datastream"]),
         cluster=str(record["cluster"]),
         receiver=str(record["receiver"]),
+        topic=str(record.get("topic", "")),
     )

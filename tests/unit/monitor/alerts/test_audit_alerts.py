@@ -8,8 +8,9 @@ from mirror.audit.verdicts import Verdict
 from mirror.errors import Unreachable
 from mirror.jobs.audits.summary import AuditFault, TopicAudit, merged, through_of
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.audits import AuditWatch, audit_alerts
+from monitor.alerts.audits import audit_alerts
 from monitor.alerts.catalogue import AUDIT_DIFFERENCE
+from monitor.alerts.service_watch import ServiceWatch
 
 FAULT = AuditFault(3, 600_000, Verdict.MISSING, 7, 40, -1)
 
@@ -39,7 +40,7 @@ def test_the_last_audits_remain_while_they_cannot_be_read() -> None:
             raise answer
         return answer
 
-    watch = AuditWatch(read)
+    watch = ServiceWatch(read, audit_alerts)
     assert [len(watch.alerts()) for _ in range(3)] == [1, 1, 0]
 
 
