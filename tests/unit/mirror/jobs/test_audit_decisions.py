@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.auditing.thread import audited_lanes
+from headrace.auditing.thread import AuditQueue, audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.windows import COUNTED, WindowCounts
+from mirror.errors import Unreachable
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.pace import ALLOWANCE_SECONDS, COPYING_SHARE, AuditBudget, rest_seconds
 from mirror.jobs.audits.record import (
@@ -194,3 +195,33 @@ def test_each_lane_is_audited_for_one_datastream_that_wants_it() -> None:
     (found,) = audited_lanes(streams, [mine, other])
     assert (found.name, found.mode, found.places) == ("one", AuditMode.FULL, (mine.partition,))
     assert not audited_lanes(streams, [other])
+
+
+def test_datastreams_whose_cluster_does_not_respond_delay_only_each_other() -> None:
+    """A pass has time for all that respond, and for two that do not."""
+    names = [f"{'dead' if number % 2 else 'well'}-{number}" for number in range(10)]
+    lanes = [
+        lane
+        for name in names
+        for lane in audited_lanes(
+            [a_datastream(name, metadata={AUDIT_MODE: "counts"})],
+            [LaneKey(GroupName(a_datastream(name).group), TopicPartition("orders", 0))],
+        )
+    ]
+    assert len(lanes) == len(names)
+    queue, tried, passes = AuditQueue(), list[list[str]](), 8
+    for _ in range(passes):
+        dead, tried = 0, [*tried, []]
+        for audited in queue.ordered(lanes):
+            if dead == 2 and queue.may_wait(audited.name):
+                break
+            is_dead = audited.name.startswith("dead")
+            dead += is_dead
+            tried[-1].append(audited.name)
+            queue.note(audited.name, Unreachable("away") if is_dead else None)
+    well, away = names[::2], names[1::2]
+    assert all(set(well) <= set(each) for each in tried[2:])
+    assert {name for each in tried[-3:] for name in each} == set(names)
+    assert set(queue.problems) == set(away)
+    assert queue.ordered([]) == []
+    assert not queue.problems
