@@ -59,7 +59,7 @@ def _topic(entry: Mapping[str, Any]) -> TopicAudit:
     return TopicAudit(
         DatastreamName(entry["datastream"]),
         entry["topic"],
-        entry["partitions"],
+        (),
         entry["complete_through_ms"],
         entry["waiting_offsets"],
         tuple(

@@ -391,7 +391,9 @@ class Auditor:
         through_ms = None if state.through_ms is None else state.through_ms - self._lateness_ms(lanes)
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
         late = state.late[1] if state.late is not None else 0
-        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem)
+        topic = self._context.cluster(lanes.job.source).topics.get(key.partition.topic)
+        expected = 0 if topic is None else len(topic.leaders)
+        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, expected)
 
     async def _send(self) -> None:
         """Write the queued rows. Until they are stored, nothing else is audited. Raises Unreachable,

@@ -44,7 +44,7 @@ class LaneAuditReport(NamedTuple):
     """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
     destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `late`:
     source offsets of the oldest window that should have been copied. `problem`: why the lane could not be
-    audited in the last turn."""
+    audited in the last turn. `expected`: number of partitions of the source topic."""
 
     through_ms: int | None
     waiting: int
@@ -52,3 +52,4 @@ class LaneAuditReport(NamedTuple):
     faults: tuple[WindowFault, ...]
     more_faults: int
     problem: str = ""
+    expected: int = 0

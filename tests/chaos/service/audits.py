@@ -55,6 +55,11 @@ class AuditWatch:
         """Begin to watch."""
         self._thread.start()
 
+    def finish(self) -> None:
+        """End the thread, and look once more at the settled service."""
+        self.stop()
+        self._look()
+
     def stop(self) -> None:
         """End the thread."""
         self._is_over.set()
