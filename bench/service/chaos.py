@@ -26,10 +26,11 @@ from tests.chaos.service.run import Order, Run
 from tests.chaos.service.site import Site
 from tests.chaos.service.verdict import Verdict
 from tests.coordination_stores import store_servers
+from tests.patience import PATIENCE_SECONDS
 
 _PATIENCE_SECONDS = 120.0
 _ORDER = Order(0, 0.0, mean_pause=8.0, rate=20.0, patience=_PATIENCE_SECONDS, attack=20.0)
-_SHORT_ORDER = Order(0, 0.0, mean_pause=1.5, rate=15.0, patience=_PATIENCE_SECONDS, attack=4.0)
+_SHORT_ORDER = Order(0, 0.0, mean_pause=1.5, rate=15.0, patience=PATIENCE_SECONDS, attack=2.0)
 _SHORT_MINUTES = "0.333"
 _COLUMNS = ("seed", "faults", "written", "lost", "watermarks", "s behind", "violations", "s")
 
@@ -49,9 +50,12 @@ def main() -> None:
         signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
     order = _SHORT_ORDER if is_short else _ORDER
     orders = [replace(order, seed=first + number, length=minutes * 60) for number in range(runs)]
-    verdicts = _carry_out(orders, store, folder, is_short=is_short)
-    if runs > 1:
-        print(_table(verdicts), flush=True)
+    verdicts = list[Verdict]()
+    try:
+        _carry_out(orders, store, folder, verdicts, is_short=is_short)
+    finally:
+        if runs > 1:
+            print(_table(verdicts, runs), flush=True)
     broken = [verdict.seed for verdict in verdicts if verdict.violations]
     for seed in broken:
         print(f"  again: make chaos STORE={store} SEED={seed} MINUTES={minutes:g}; logs and data: {folder}")
@@ -60,14 +64,16 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _carry_out(orders: list[Order], store: str, folder: Path, *, is_short: bool) -> list[Verdict]:
+def _carry_out(
+    orders: list[Order], store: str, folder: Path, verdicts: list[Verdict], *, is_short: bool
+) -> None:
+    """Carry out the runs on the same servers, and append their verdicts."""
     instances = int(os.environ.get("INSTANCES") or (2 if is_short else 3))
     with_pinot = (os.environ.get("PINOT") or str(int(not is_short))) != "0"
     folder.mkdir(parents=True)
     servers = store_servers(store, folder)
     site = Site(folder, instances, store=servers, quick_start=is_short, with_pinot=with_pinot)
     arrivals = Arrivals(site.destination.address)
-    verdicts = list[Verdict]()
     with (folder / "faults.log").open("w") as log:
 
         def report(line: str) -> None:
@@ -87,10 +93,9 @@ def _carry_out(orders: list[Order], store: str, folder: Path, *, is_short: bool)
         finally:
             site.stop()
             arrivals.stop()
-    return verdicts
 
 
-def _table(verdicts: list[Verdict]) -> str:
+def _table(verdicts: list[Verdict], runs: int) -> str:
     """Return a row for each run."""
     lines = ["".join(f"{name:>11}" for name in _COLUMNS)]
     for verdict in verdicts:
@@ -99,4 +104,4 @@ def _table(verdicts: list[Verdict]) -> str:
         times = f"{verdict.audit_lag:11.1f}{len(verdict.violations):11}{verdict.seconds:11.0f}"
         lines.append("".join(f"{number:11,}" for number in row) + times)
     passed = sum(not verdict.violations for verdict in verdicts)
-    return "\n".join([*lines, f"{passed} of {len(verdicts)} runs without a violation"])
+    return "\n".join([*lines, f"{passed} of {runs} runs without a violation"])
