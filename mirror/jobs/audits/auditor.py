@@ -27,7 +27,7 @@ from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, read_ends, read_logs
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
-from mirror.jobs.audits.log_windows import NO_END, LogWindow, first_window, is_other_topic
+from mirror.jobs.audits.log_windows import NO_END, LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
@@ -108,8 +108,8 @@ class Auditor:
         begun_ms = context.clock.now_ms()
         ends = await read_ends(context, lanes, keys)
         changed = self._observe(keys, ends, begun_ms)
-        log, edges_ms = self._log(job.destination), self._edges_ms(lanes, changed)
-        logs = await read_logs(context, lanes, log, changed, ends, edges_ms)
+        log, windows = self._log(job.destination), self._log_windows(lanes, changed)
+        logs = await read_logs(context, lanes, log, changed, ends, windows)
         has_more, problems = False, dict[TopicPartition, str]()
         unsaved = self._unsaved.setdefault(job.destination, {})
         for place, key in changed.items():
@@ -175,12 +175,12 @@ class Auditor:
                 changed[place] = key
         return changed
 
-    def _edges_ms(self, lanes: AuditedLanes, keys: LaneKeys) -> Mapping[TopicPartition, int]:
-        """Return the ends of the windows of the last slices, where known."""
-        if lanes.mode is AuditMode.FULL:
-            return {}
-        length_ms, starts = self._options.window_ms, self._windows
-        return {place: starts[key] + length_ms for place, key in keys.items() if key in starts}
+    def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
+        """Return the windows of the last slices, where known and necessary."""
+        known = {} if lanes.mode is AuditMode.FULL else self._windows
+        starts_ms = {place: known[key] for place, key in keys.items() if key in known}
+        positions = {place: self._states[keys[place]].position for place in starts_ms}
+        return LogWindows(self._options.window_ms, starts_ms, positions)
 
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
@@ -207,7 +207,7 @@ class Auditor:
             mark.resume(mark.through_ms, is_stopped=state.is_stopped)
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
-        part = await self._slice(lanes, key, start, settled, logs.edge)
+        part = await self._slice(lanes, key, start, settled, logs.window)
         part = part._replace(is_last=part.is_last and not is_cut)
         verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
@@ -317,20 +317,21 @@ class Auditor:
         )
 
     async def _slice(
-        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, edge: int | None
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
         """Return the next offsets to audit: up to the first record of the next window in the log."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
             return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
-        if edge is None or edge <= start or key not in self._windows:
+        if window is None or window[1] <= start or key not in self._windows:
             found = await self._first_batch(lanes, key, start, end)
             if found is None:
                 return _Slice(start, end, False, now_ms, True)
             edge, timestamp = found
         else:
-            timestamp = self._windows[key]
+            timestamp, edge = window
+            self._windows[key] = timestamp
         upto = min(edge, end)
         reads = lanes.mode is AuditMode.SAMPLED
         reads = reads and is_sampled(lanes.name, place, timestamp - timestamp % self._options.window_ms)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mirror.audit.account import settled_offset
 from mirror.jobs.audits.lanes import AuditedLanes
 from mirror.jobs.audits.log import AuditLog
-from mirror.jobs.audits.log_windows import NO_END
+from mirror.jobs.audits.log_windows import NO_END, LogWindows
 from mirror.jobs.verify_job import StoredCopy, target_ends
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
@@ -29,14 +29,13 @@ class LaneEnds(NamedTuple):
 
 
 class LaneLogs(NamedTuple):
-    """Ranges [start, end) of both logs of a lane, and what is stored about it. `edge`: offset of the first
-    record after the window of the last slice, if known. `open_to`: end of the destination log, with records
-    of open transactions."""
+    """Ranges [start, end) of both logs of a lane, and what is stored about it. `window`: see `LogWindows`.
+    `open_to`: end of the destination log, with records of open transactions."""
 
     source: tuple[int, int]
     target: tuple[int, int]
     copy: StoredCopy
-    edge: int | None = None
+    window: tuple[int, int] | None = None
     open_to: int = 0
 
     def settled(self, progress: LaneProgress) -> int:
@@ -72,12 +71,11 @@ async def read_logs(
     log: AuditLog,
     keys: LaneKeys,
     ends: Mapping[TopicPartition, LaneEnds],
-    edges_ms: Mapping[TopicPartition, int],
+    windows: LogWindows,
 ) -> Mapping[TopicPartition, LaneLogs]:
     """Return the stored progress, and then the ends of both sides. If nothing is in flight at the end of the
     source, a lane has written nothing else to the destination before its earlier end, of `ends`; what was
-    copied according to the progress is before the later one. `edges_ms`: ends of the windows of the last
-    slices. Raises Unreachable."""
+    copied according to the progress is before the later one. Raises Unreachable."""
     if not keys:
         return {}
     job, target = lanes.job, context.cluster(lanes.job.destination)
@@ -94,12 +92,11 @@ async def read_logs(
         if (progress := stored[keys[place]]) is not None and end < (progress.offset_map.target_end or 0)
     ]
     open_ends = await target.offsets(dict.fromkeys(uncommitted, LATEST))
-    edges = await source.offsets(edges_ms)
+    found_windows = await windows.read(source)
     found = {}
     for place, key in keys.items():
         copy, source_start = copies[place], source_starts[place]
         target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
-        edge = edges.get(place)
         found[place] = LaneLogs(
             (
                 0 if source_start.error else source_start.offset,
@@ -107,7 +104,7 @@ async def read_logs(
             ),
             (target_start, ends_after.get(place, 0)),
             StoredCopy(stored[key], ends[place].target or 0),
-            None if edge is None or edge.error else NO_END if edge.offset < 0 else edge.offset,
+            found_windows.get(place),
             open_ends[copy].offset if copy in open_ends else 0,
         )
     return found
