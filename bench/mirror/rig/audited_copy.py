@@ -28,6 +28,7 @@ ROUND_SECONDS = 15.0
 ROUNDS = 3
 _WINDOW_MS = int(2 * ROUND_SECONDS * 1_000)
 """Every second audit begins a new window, as with the default settings."""
+_LATENESS_MS = 600_000
 _MOST_SETTLING_SECONDS = 60.0
 
 
@@ -39,7 +40,7 @@ def main(source: str, destination: str, topic: str, mode: AuditMode) -> None:
     state, places = f"g-{topic}", tuple(TopicPartition(topic, number) for number in range(PARTITIONS))
     job = VerifyJob(SOURCE, DESTINATION, TopicSelection(topic), state=state, allows_expired=True)
     lanes = AuditedLanes(DatastreamName(topic), job, mode, places)
-    auditor = Auditor(context, AuditOptions("bench", DESTINATION, ROWS, _WINDOW_MS, 0, 10**12))
+    auditor = Auditor(context, AuditOptions("bench", DESTINATION, ROWS, _WINDOW_MS, _LATENESS_MS, 10**12))
     engine.start_lanes(specs(topic, PARTITIONS))
     _settle(engine)
     _audit(context, auditor, lanes)  # opens connections
