@@ -145,23 +145,23 @@ class AuditWatch:
             there = read_offsets(self.site.destination.address, tenant.copy, self.site.given_up)
             behind = 0.0
             for one in statements:
-                missing = _missing(one, tenant, here, there)
-                ahead = self._ahead(one, missing)
+                missing = missing_records(one, tenant, here, there)
+                ahead = self.ahead(one, missing)
                 if ahead:
                     found.append(f"the watermark of {tenant.name} was ahead of {ahead} records at {one.at}")
-                behind = max(behind, self._behind(one, missing))
+                behind = max(behind, self.behind_truth(one, missing))
             if behind > MOST_BEHIND_SECONDS:
                 found.append(f"the watermark of {tenant.name} was {behind:.0f} s behind the records")
             self.longest_lag = max(self.longest_lag, behind)
         return found
 
-    def _ahead(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> int:
+    def ahead(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> int:
         """Return the number of records that a statement claims and that were not at the destination."""
         known = [ends for at, ends in self.sources if at <= one.held]
         held = known[-1] if known else {}
         return sum(offset < held.get(place, 0) for place, offsets in missing.items() for offset in offsets)
 
-    def _behind(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> float:
+    def behind_truth(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> float:
         """Return the seconds by which a statement is earlier than it could be. While the destination does not
         respond, the truth does not advance either."""
         first = {place: min(offsets, default=inf) for place, offsets in missing.items()}
@@ -173,7 +173,7 @@ class AuditWatch:
         return max(0.0, max(true, default=0.0) - one.held)
 
 
-def _missing(
+def missing_records(
     one: Statement,
     tenant: Tenant,
     here: Mapping[int, Mapping[Any, int]],
