@@ -186,7 +186,7 @@ def test_the_age_of_deletions_follows_the_settings() -> None:
 def test_each_lane_is_audited_for_one_datastream_that_wants_it() -> None:
     shared = {"owner": "tests", "system.taskPrefix": "g"}
     streams = [
-        a_datastream("off", metadata=shared),
+        a_datastream("off", metadata={**shared, AUDIT_MODE: "off"}),
         a_datastream("one", metadata={**shared, AUDIT_MODE: "full"}),
         a_datastream("two", metadata={**shared, AUDIT_MODE: "counts"}),
     ]
