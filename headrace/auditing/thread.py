@@ -88,8 +88,8 @@ def _job_of(datastream: Datastream) -> VerifyJob:
 
 
 class AuditQueue:
-    """Order of the audits of a pass. Datastreams whose last audit has not succeeded come last, the one that
-    was tried longest ago first, so a cluster that does not respond delays only its own datastreams."""
+    """Order of the audits in a pass. Datastreams whose last audit failed come last, in the order of their
+    attempts. A cluster that does not respond therefore delays only its own datastreams."""
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
