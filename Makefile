@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Recipes run one at a time, and none outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test test-all coverage lint types unit bench chaos pictures notebooks sbom audit wheel docs docs-serve lock clean
+.PHONY: help setup environment demo test test-all compatibility coverage lint types unit bench chaos pictures notebooks sbom audit wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,11 @@ test: ## run all checks and the tests required for a change, as CI does
 
 test-all: ## run all checks and all tests, for a release, in TEST_WORKERS processes
 	@$(CHECKS)
-	@exec $(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
+	@$(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
+	@exec $(BIN)/python -m tests.compatibility
+
+compatibility: setup ## test copying with other releases of Kafka; SETS="kafka-2.8 kafka-4.4" chooses some
+	@exec $(BIN)/python -m tests.compatibility $(SETS)
 
 coverage: setup ## run all tests with line coverage, in twice the CPU time
 	@$(PYTEST) $(IN_PARALLEL) --cov --cov-report= $(PYTEST_ARGS)

@@ -101,8 +101,8 @@ class Pair(Protocol):
         ...
 
     def document(self, lags: Mapping[str, Sequence[Mapping[str, Any]] | HeadraceError]) -> dict[str, Any]:
-        """Return the document of `headrace dr status`. `lags`: partitions of each datastream as in its lag,
-        or the reason why they are unknown."""
+        """Return the document of `headrace dr status`. `lags`: lag of each partition by datastream, or the
+        reason why it is unknown."""
         ...
 
 
@@ -161,13 +161,14 @@ class Services:
     lost: LostStore
     """Definitions lost from the coordination store."""
     restored: RestoredRecords
-    """Writes the records that belong to a restored datastream."""
+    """Writes the records of initial partitions, created topics and adopted topics of a restored
+    datastream."""
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
-    """Returns the stored state of a datastream's groups at its destination. Raises Unreachable."""
+    """Returns the stored state of a datastream's consumer groups at its destination. Raises Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
-    """Returns partition counts by topic of a cluster; None if it does not respond in time."""
+    """Returns the partition counts by topic of a cluster; None if the cluster does not respond in time."""
     retirements: TopicRetirements
     """Finds unused topics and retires them."""
     is_store_answering: Callable[[], bool]
@@ -186,9 +187,10 @@ class Services:
     """Returns the hourly loads of the requested partitions; key None: sum of all topics. Raises
     HistoryUnavailable, Unreachable, AnalyticsError."""
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
-    """Returns the latency of records. Raises the same errors."""
+    """Returns the latency of records. Raises HistoryUnavailable, Unreachable, AnalyticsError."""
     usage: Callable[[TimeRange], UsageReport] = no_usage
-    """Returns the usage of whole days. Raises the same errors, and TopicMissing."""
+    """Returns the usage of whole days. Raises HistoryUnavailable, Unreachable, AnalyticsError,
+    TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
@@ -220,8 +222,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions under which this process can serve requests. The sentences of conditions
-        contain no file names, because they may be public."""
+        """Return the conditions under which this process can serve requests. The texts of these conditions
+        contain no file names, because the texts may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

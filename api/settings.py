@@ -19,7 +19,8 @@ class ApiSettings(Settings):
     """Listener of the REST interface."""
 
     host: str = HOST
-    """Address to bind. Addresses other than loopback require `api.tls`, and tokens or certificates."""
+    """Address to bind. An address other than loopback requires `api.tls`, and callers with tokens or
+    certificates."""
     insecure: bool = False
     """Allow an address other than loopback without TLS or authentication. Health reports this as a
     problem."""
@@ -33,7 +34,7 @@ class ApiSettings(Settings):
     """`host:port` at which other instances reach this instance. Empty: the listen address; if that is the
     wildcard address, the host name of this machine."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
-    """Maximum time to wait for each instance when a request concerns all instances."""
+    """Maximum time to wait for each instance when a request needs answers of all instances."""
     port: int = Field(default=PORT, ge=0, le=65535)
     """Port to bind; 0 picks a free port. The default is Brooklin's."""
     tls: TlsSettings = TlsSettings()

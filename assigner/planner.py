@@ -202,8 +202,8 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Return the names of current tasks that have a wanted partition; names with a number are sorted by
-    it."""
+    """Return the names of current tasks that have a selected partition; names that contain a number are
+    sorted by that number."""
     wanted = set(request.partitions)
     return sorted(
         {task for partition, task in request.current.items() if partition in wanted}, key=_by_number
@@ -271,7 +271,7 @@ def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return the known loads of these partitions; `loads` may cover a whole cluster. Loads of 0 at the
-    default level are omitted: they are unknown, not zero."""
+    default level are omitted, because such loads are unknown."""
     return {
         partition: load
         for partition in wanted

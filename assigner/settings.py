@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnknownLoads(Settings):
-    """Load that is assumed for a partition if neither its own load nor that of its topic is known."""
+    """Load that is assumed for a partition if neither its own load nor the load of its topic is known."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
     """Assumed bytes per second."""
@@ -24,7 +24,7 @@ class UnknownLoads(Settings):
 
 
 class AssignerSettings(Settings):
-    """Settings of the planner; docs/placement/settings.md explains each."""
+    """Settings of the planner; docs/placement/settings.md explains each setting."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Fraction by which the load of the fullest task may exceed the lowest possible value after a rebalance.
@@ -33,8 +33,8 @@ class AssignerSettings(Settings):
     """A rebalance moves partitions only if it reduces the load of the fullest task or instance by at least
     this share of a task's usable capacity."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
-    """Share of each remaining task that must stay free when tasks are removed; 0.2 tolerates noise of 10
-    %."""
+    """Share of each remaining task's usable capacity that must stay free when tasks are removed. 0.2
+    tolerates load fluctuations of 10 %."""
     overload_band: float = Field(default=0.1, ge=0, le=1)
     """Share by which the load of a task may exceed the usable capacity before partitions are moved away from
     it. Ignored in a rebalance."""
@@ -42,19 +42,19 @@ class AssignerSettings(Settings):
     """Number of consecutive observations that must agree before tasks are added or partitions are moved away
     from overloaded tasks."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
-    """Share by which a plan may exceed the minimum of moved bytes in order to move fewer partitions, because
-    each moved partition pauses. 0 moves as few bytes as possible."""
+    """Share by which a plan may exceed the minimum of moved bytes in order to move fewer partitions. Fewer
+    moves mean fewer interruptions, because each moved partition pauses. 0 moves as few bytes as possible."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Price of a full plan, which moves more load than an incremental plan but frees capacity. A full plan is
-    chosen automatically if it frees at least this many bytes/s of capacity for each additional byte/s that it
-    moves. Unset: full plans are made only on request."""
+    """Capacity in bytes/s that a full plan must free for each additional byte/s that it moves, compared with
+    an incremental plan. A full plan that meets this ratio is chosen automatically. If unset, full plans are
+    made only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Maximum size of a problem (number of partitions with load × number of tasks) for which the solver
-    minimizes the moved bytes over all partitions."""
+    """Maximum problem size for which the solver minimizes the moved bytes over all partitions. The size is
+    the number of partitions with load times the number of tasks."""
     effort: float = Field(default=1.0, gt=0, le=100)
-    """Factor for all step limits: 0.2 is quick, 5 is thorough."""
+    """Factor for the step limits of the solver: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0, le=1_000_000_000)
     """Seed of random choices; equal seeds give equal plans."""
     unknown: UnknownLoads = UnknownLoads()

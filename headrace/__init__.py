@@ -1,5 +1,5 @@
 """Composition root: settings, wiring and the command `headrace`.
 
-The only top-level package that may import all others (lazily, in `commands/`, where a dependency is an
-extra). Start with `settings.py`, then `wiring.py`.
+`headrace` is the only top-level package that may import all others. Modules in `commands/` import optional
+dependencies inside functions. Start with `settings.py`, then `wiring.py`.
 """

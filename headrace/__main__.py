@@ -30,7 +30,7 @@ _GROUPS: Final = {
     "dr": ("dr", "Exchange the roles of a pair of clusters."),
     "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }
-"""Command groups: module of their `app`, and help text."""
+"""Command groups: the module that defines `app`, and the help text."""
 _COMMANDS: Final = {
     "status": "fleet.status",
     "lag": "fleet.lag",
@@ -58,8 +58,8 @@ _HIDDEN: Final = frozenset({"worker"})
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return an application with only the given commands, because importing the modules of all commands takes
-    a second of CPU time."""
+    """Return an application with only the given commands. Importing the modules of all commands would take
+    one second of CPU time."""
     app = typer.Typer(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",
@@ -124,21 +124,21 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _command(first: str) -> Any:
-    """Return the click command of that name, or of the whole application if there is none. Cached, because
-    typer derives it from up to 60 functions."""
+    """Return the click command named `first`, or the command of the whole application if no command has this
+    name. The result is cached, because typer derives it from up to 60 functions."""
     is_alone = first in _GROUPS or first in _COMMANDS
     return typer.main.get_command(app_of(first) if is_alone else whole_app())
 
 
 def first_argument() -> str:
-    """Return the first argument, normally the name of the command; empty without arguments and during shell
-    completion."""
+    """Return the first argument, which normally is the name of the command; empty if there are no arguments
+    or during shell completion."""
     completes = "_HEADRACE_COMPLETE" in os.environ
     return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 
 
 def main() -> None:
-    """Run the command of the first argument."""
+    """Run the command that the first argument names."""
     gc.disable()  # imports leave no garbage, and searching for it takes a tenth of a short command's time
     command = _command(first_argument())
     gc.freeze()

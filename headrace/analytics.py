@@ -1,5 +1,5 @@
-"""Objects that need the analytics extras. Import this module only if a command or setting requires Pinot or
-Spark."""
+"""Construction of objects that need the analytics extras. Import this module only if a command or setting
+requires Pinot or Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _FRESHNESS_SECONDS: Final = 5.0
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
     """Return the provider of loads from Pinot, based on samples of Cruise Control or of Headrace's sampler.
 
-    Samples carry the alias of their cluster, even if a datastream refers to it by address.
+    Samples are stored under the alias of their cluster, even if a datastream refers to the cluster by
+    address.
     """
     clock = SystemClock()
     directory = ClusterDirectory(settings.clusters)
@@ -45,8 +46,9 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """Return a function that reads the freshness of a cluster's samples in Pinot. The query makes a single
-    attempt of a few seconds. If Pinot needs longer to find its latest sample, it counts as unavailable."""
+    """Return a function that reads the freshness of a cluster's samples in Pinot. The query is attempted
+    once, with a time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
+    unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider

@@ -17,11 +17,10 @@ EXIT_USAGE: Final = 2
 
 
 def explain(error: BaseException) -> str | None:
-    """Return the message of an expected failure; None for an unexpected one, which is shown with its
-    traceback.
+    """Return the message of an expected failure; None for an unexpected failure, whose traceback is shown.
 
-    Errors of stack/ are not HeadraceErrors, because stack imports none of the other packages, but they have
-    `advice` too.
+    Errors of `stack/` are recognised by their attribute `advice`. They are not HeadraceErrors, because
+    `stack` does not import other packages.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)
@@ -53,12 +52,12 @@ EXTRAS: Final = {
     "jwt": "oidc",
     "matplotlib": "plots",
 }
-"""Extra of pyproject.toml that provides each module."""
+"""Extra in pyproject.toml that installs each module."""
 
 
 def _missing_extra(module: str) -> str | None:
-    """Return the message for a missing module; None if no extra provides it. The message lists the packages
-    of the extra, because `headrace` itself is not on a package index."""
+    """Return the message for a missing module; None if no extra installs the module. The message lists the
+    packages of the extra, because `headrace` itself is not on a package index."""
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None

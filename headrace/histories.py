@@ -1,4 +1,4 @@
-"""Source of past loads and latencies: Pinot, if it is configured."""
+"""Functions that read past loads and latencies from Pinot, if it is configured."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
-    """Return the functions that read past loads and latencies. The functions query Pinot once, with a timeout
-    of a few seconds, because the caller of a request waits. They raise HistoryUnavailable, Unreachable,
-    TimedOut and AnalyticsError."""
+    """Return the functions that read past loads and latencies. Both functions query Pinot without retries and
+    with a timeout of at most 5 s, because a caller waits for the response. Both functions raise
+    HistoryUnavailable, Unreachable, TimedOut and AnalyticsError."""
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
         return no_history, no_history
@@ -61,7 +61,7 @@ def _latency(settings: HeadraceSettings, query: LatencyHistoryQuery) -> LatencyH
 
 
 def _client(settings: HeadraceSettings) -> PinotClient:
-    """Return a client. Raises HistoryUnavailable if the extra is not installed."""
+    """Return a client of Pinot. Raises HistoryUnavailable if the extra `pinot` is not installed."""
     try:
         from pinot.client import PinotClient
     except ModuleNotFoundError as error:
@@ -74,5 +74,6 @@ def _client(settings: HeadraceSettings) -> PinotClient:
 
 
 def _no_table(error: NotFound) -> HistoryUnavailable:
-    """Return the error for a missing table, which is distinct from a requested name that does not exist."""
+    """Convert the error for a missing table, so that it is not mistaken for an unknown name in the
+    request."""
     return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

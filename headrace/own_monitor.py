@@ -1,7 +1,6 @@
-"""The monitor that runs inside the leading instance, built from the settings.
+"""Construction of the monitor that runs inside the leader.
 
-The modules of the monitor are imported when it starts, because an instance that does not lead never needs
-them.
+The modules of the monitor are imported when it starts, because other instances do not need them.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class OwnMonitor:
-    """Builder of a monitor that runs while the instance leads. `address`: the instance's REST address, for
-    links in alerts; `registry`: the registry behind `/metrics`."""
+    """Builder of a monitor that runs while the instance is leader. `address`: REST address of the instance,
+    for links in alerts. `registry`: metrics registry of `/metrics`."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class MonitorThread:
 
     @property
     def failure(self) -> BaseException | None:
-        """Error that terminated the monitor, if any."""
+        """Error that ended the monitor; None if there was none."""
         return self._failure
 
     @property

@@ -1,4 +1,5 @@
-"""Selection of the leader's planner and load provider. Imports an extra only if the selection needs it."""
+"""Selection of the leader's planner and load provider. The libraries of an extra are imported only if the
+selected planner or provider needs them."""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ from mirror.ports import NodeStore, Planner
 _log = structlog.get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
 _LIBRARIES: Final = ("numpy", "ortools", "scipy")
-"""Libraries of the planner by load: the extra `assigner`."""
+"""Libraries that the planner by load requires, installed by the extra `assigner`."""
 WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 
 class NoLoads:
-    """The provider `none`: placement by count."""
+    """The load provider `none`, with which partitions are placed by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Raise LoadUnavailable."""
@@ -54,8 +55,8 @@ class NoLoads:
 
 
 class _LoadPlannerOnDemand:
-    """The planner by load, imported for its first plan: its libraries take 130 MiB, which an instance that
-    does not lead saves."""
+    """The planner by load, which is imported for its first plan, because its libraries take 130 MiB and only
+    the leader needs them."""
 
     def __init__(self, settings: AssignerSettings) -> None:
         self._settings = settings
@@ -77,22 +78,22 @@ def choose_planner(settings: HeadraceSettings) -> Planner:
 
 
 def report_planner(settings: HeadraceSettings, health: Health) -> None:
-    """Report to health if the planner that `auto` prefers is not installed."""
+    """Report in the health of the instance if the planner that `auto` prefers is not installed."""
     if sentence := planner_gap(settings):
         health.report("planner", True, sentence)
 
 
 def planner_gap(settings: HeadraceSettings) -> str:
-    """Return a message if placement by load is configured but not installed; otherwise an empty string.
-    Raises ConfigError."""
+    """Return a message if placement by load is configured but its planner is not installed; otherwise an
+    empty string. Raises ConfigError."""
     leader = settings.mirror.leader
     is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
     return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the strategy of the service and the strategies of datastreams. Raises ConfigError if the
-    strategy of the settings cannot be created; strategies that datastreams choose are created when needed."""
+    """Return the strategy of the service, and a function that creates the strategies of datastreams when they
+    are needed. Raises ConfigError if the strategy of the service cannot be created."""
     leader, service = settings.mirror.leader, choose_planner(settings)
 
     def made(name: str) -> Planner:
@@ -104,7 +105,7 @@ def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
 
 
 def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
-    """Create the strategy of that name. Raises ConfigError."""
+    """Create the strategy with the given name. Raises ConfigError."""
     match name:
         case "simple":
             return SimplePlanner()
@@ -123,13 +124,14 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
 def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
-    """Return the load provider of the service (`mirror.leader.load_provider`) and the providers of
-    datastreams. Raises ConfigError if the strategy of the settings cannot be created; strategies that
-    datastreams choose are created when needed."""
+    """Return the load provider of the service (`mirror.leader.load_provider`), and a function that creates
+    the providers of datastreams when they are needed. Raises ConfigError if the provider of the service
+    cannot be created."""
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Add the backlog to the loads, and limit the time to wait for the provider."""
+        """Return a provider that adds the backlog to the loads of `found`, and limits the time to wait for
+        `found`."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
@@ -145,7 +147,7 @@ def choose_providers(
 def _provider(
     settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr], measured: MeasuredLoads
 ) -> ProviderInUse:
-    """Create the load provider with that name. Raises ConfigError."""
+    """Create the load provider with the given name. Raises ConfigError."""
     match name:
         case "self":
             return ProviderInUse(measured, measured.freshness)
@@ -165,7 +167,7 @@ def _provider(
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:
-    """Check that the plug-ins in the settings can be created; the created objects are discarded. Raises
+    """Check that all configured plug-ins can be created. The created objects are discarded. Raises
     ConfigError."""
     leader = settings.mirror.leader
     if leader.load_provider not in OWN_PROVIDERS:
@@ -183,14 +185,14 @@ def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
-    """Return the capacity of a task for which none has been learned."""
+    """Return the configured capacity of a task, which applies until a capacity has been learned."""
     return settings.mirror.leader.task_capacity
 
 
 def capacity_book(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> CapacityBook:
-    """Return the capacities with which the tasks of each group are planned."""
+    """Return the object that determines the task capacity for each group."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:

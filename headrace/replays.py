@@ -30,18 +30,18 @@ _GAPS_SHOWN: Final = 10
 
 
 def from_file(path: Path) -> Hourly:
-    """Read hourly loads from a CSV file (by its suffix) or a JSON file. Raises InvalidRequest with the line
-    or entry."""
+    """Read hourly loads from a CSV file, if the suffix is `.csv`, or else from a JSON file. Raises
+    InvalidRequest with the invalid line or entry."""
     text = read_file(path)
     return hours_from_csv(text) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
-    """Return the loads of the last `since` (24h, 28d) in whole hours and of the current hour so far, with
-    notes on missing hours.
+    """Return the hourly loads of the last `since` (such as 24h or 28d), including the current hour so far,
+    and notes on missing hours.
 
-    An hour is read from its samples if Pinot still has them, else from its rollup. Raises InvalidRequest for
-    an invalid duration, LoadUnavailable if no hour has samples or a rollup.
+    Each hour is read from its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest
+    for an invalid duration, and LoadUnavailable if no hour has samples or a rollup.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
@@ -66,7 +66,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
 
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
-    """Return sentences about the missing hours between `first` and `last`. All times in epoch ms."""
+    """Return notes on the missing hours between `first` and `last`. All times are epoch ms."""
     requested = (last - first) // HOUR_MS + 1
     if len(hours) == requested:
         return []
@@ -82,7 +82,7 @@ def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
 
 
 def notes_on_file(hours: Sequence[int]) -> list[str]:
-    """Return sentences about the missing hours between the first and the last."""
+    """Return notes on the missing hours between the first and the last hour."""
     return notes_on(hours, min(hours), max(hours)) if hours else []
 
 
@@ -91,7 +91,8 @@ def _minute(at_ms: int) -> str:
 
 
 class PeakHour(NamedTuple):
-    """Hour that requires the most tasks. `instances`: None if the tasks per instance are not configured."""
+    """The hour that requires the most tasks. `instances`: number of required instances; None if the number of
+    tasks per instance is not configured."""
 
     hour_ms: int
     required_tasks: int
@@ -108,7 +109,8 @@ class PeakHour(NamedTuple):
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
-    """Return the peak of a replay of at least one hour; of equal hours, the one with the larger load."""
+    """Return the peak hour of a replay. If several hours require the same number of tasks, return the hour
+    with the highest load."""
     most = max(hours, key=lambda hour: (hour.required_tasks, hour.bytes_per_second))
     needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)
     return PeakHour(most.hour_ms, most.required_tasks, most.tasks, needed)
@@ -131,9 +133,10 @@ def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
 
 
 def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) -> None:
-    """Draw the tasks of each hour, above the load moved. The file's suffix determines the format.
+    """Draw a chart of the number of tasks in each hour and, below it, a chart of the moved load. The suffix
+    of the file determines the format.
 
-    Raises InvalidRequest if no format has that suffix.
+    Raises InvalidRequest if the format is not supported.
     """
     figure = _figure(path)
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -169,7 +172,7 @@ def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
 
 
 def graded_sentence(grade: ForecastGrade) -> str:
-    """Return a sentence about the accuracy of such forecasts in the past."""
+    """Describe how accurate such forecasts were in the past."""
     if not grade.tried:
         return "the history is too short to grade the forecast: provide a longer one"
     off = f"; median error of the middle: {grade.error:.0%}" if math.isfinite(grade.error) else ""
@@ -177,8 +180,8 @@ def graded_sentence(grade: ForecastGrade) -> str:
 
 
 def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
-    """Draw the forecast load with its interval, above the tasks that it requires. Raises InvalidRequest as
-    `draw` does."""
+    """Draw a chart of the forecast load with its interval and, below it, a chart of the required number of
+    tasks. Raises InvalidRequest if the format is not supported."""
     figure = _figure(path)
     load, tasks = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     times = [_time(hour.hour_ms) for hour in hours]
@@ -199,7 +202,7 @@ def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
 
 
 def _figure(path: Path) -> Figure:
-    """Return an empty figure. Raises InvalidRequest if no format has the suffix of `path`."""
+    """Return an empty figure. Raises InvalidRequest if the suffix of `path` is not a supported format."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -211,7 +214,7 @@ def _figure(path: Path) -> Figure:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write the figure to the file. Raises OSError with the file name."""
+    """Write the figure to a file. Raises OSError with the file name."""
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix.lower().removeprefix("."))
     write_file(path, picture.getvalue())

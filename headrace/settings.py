@@ -45,34 +45,35 @@ DEFAULT_CLUSTERS: Final = {
     "source": {"bootstrap_servers": "127.0.0.1:9092"},
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
-"""Clusters if the file defines none; the environment can still override parts of them."""
+"""Default clusters if the file defines no clusters. Environment variables can still override the settings of
+these clusters."""
 _NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with one subsection per cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
-"""Keys whose defaults are local addresses, in addition to the clusters."""
+"""Keys whose defaults are local addresses or ports, in addition to the clusters."""
 
 
 class StoreKind(StrEnum):
     """Kind of coordination store."""
 
     EMBEDDED = "embedded"
-    """A file, for one instance."""
+    """A file; for a single instance."""
     KAFKA = "kafka"
     """Topics of the cluster `coordination.cluster`."""
     ZOOKEEPER = "zookeeper"
 
 
 class _Variables(EnvSettingsSource):
-    """The environment, with cluster names of variables mapped to aliases: `US_EAST_1` means `us-east-1`."""
+    """Settings from environment variables. Cluster names in variables are mapped to aliases: `US_EAST_1`
+    refers to `us-east-1`."""
 
     def __init__(self, settings_cls: type[BaseSettings], document: Mapping[str, Any]) -> None:
         super().__init__(settings_cls)
         self._document = document
 
     def __call__(self) -> dict[str, Any]:
-        """Return the values of the environment. Raises ConfigError for a name with several matching
-        aliases."""
+        """Return the values from the environment. Raises ConfigError if several aliases match a name."""
         found = super().__call__()
         for path in _BY_ALIAS:
             *parents, last = path
@@ -89,20 +90,20 @@ class _Variables(EnvSettingsSource):
 
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
-    """Return the alias that a variable refers to, or the name itself for a cluster that is defined in the
-    environment only."""
+    """Return the alias to which a name in a variable refers. If no alias matches, return the name itself,
+    because the cluster is defined only in the environment."""
     matching = [alias for alias in aliases if as_variable(alias) == as_variable(name)]
     if len(matching) > 1:
         raise ConfigError(
-            f"environment: {as_variable(name).upper()} is ambiguous:"
-            f" {' or '.join(map(repr, sorted(matching)))} of {'.'.join(path)}",
-            advice="rename one of them, or use password_file",
+            f"environment: the name {as_variable(name).upper()} is ambiguous: it may refer to"
+            f" {' or '.join(map(repr, sorted(matching)))} in {'.'.join(path)}",
+            advice="rename one of these aliases, or use password_file instead of variables",
         )
     return matching[0] if matching else name
 
 
 def as_variable(alias: str) -> str:
-    """Return the form of an alias in variable names, in lower case."""
+    """Return an alias as it is written in names of environment variables, but in lower case."""
     return alias.lower().replace("-", "_").replace(".", "_")
 
 
@@ -120,8 +121,9 @@ class HeadraceSettings(BaseSettings):
     clusters: dict[str, KafkaCluster]
     """Kafka clusters by the alias that datastreams use."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
-    """Settings of ZooKeeper, if any of their keys is set. Without this section and without
-    `coordination.cluster`, the service is one instance with an embedded store in `mirror.state_directory`."""
+    """Settings of ZooKeeper. ZooKeeper is used if any key of this section is set. If neither this section nor
+    `coordination.cluster` is set, the service is a single instance with an embedded store in
+    `mirror.state_directory`."""
     coordination: CoordinationSettings = CoordinationSettings()
     mirror: MirrorSettings = MirrorSettings()
     pinot: PinotSettings = PinotSettings()
@@ -136,7 +138,8 @@ class HeadraceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
-        """Check that every cluster set explicitly exists; unused defaults need not."""
+        """Check that every cluster to which an explicitly set key refers exists. Defaults may refer to
+        missing clusters."""
         wrong: list[HeadraceError] = []
         for alias, cluster in self.clusters.items():
             if is_address(alias):
@@ -164,7 +167,8 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def _check_store(self) -> None:
-        """Raise ConfigError unless the settings choose one store, completely."""
+        """Raise ConfigError if several coordination stores are configured, or if the configured store is
+        incomplete."""
         coordination = self.coordination
         if not coordination.cluster:
             defaults = CoordinationSettings()
@@ -178,13 +182,13 @@ class HeadraceSettings(BaseSettings):
         self.check_cluster("coordination.cluster", coordination.cluster)
         if "zookeeper" in self.model_fields_set:
             raise ConfigError(
-                "coordination.cluster and zookeeper exclude each other: a service has one store",
+                "coordination.cluster and zookeeper are mutually exclusive: a service has one store",
                 advice="remove one of them; headrace state export and import move the state",
             )
 
     @property
     def store(self) -> StoreKind:
-        """The coordination store that the settings choose."""
+        """Kind of the configured coordination store."""
         if self.coordination.cluster:
             return StoreKind.KAFKA
         return StoreKind.ZOOKEEPER if "zookeeper" in self.model_fields_set else StoreKind.EMBEDDED
@@ -195,9 +199,9 @@ class HeadraceSettings(BaseSettings):
         return self.store is StoreKind.ZOOKEEPER
 
     def service_address(self, at: str = "") -> str:
-        """Return the addresses of the service for commands, separated by commas: `at` if given, else the
-        addresses of the settings. The addresses start with `https://` if the settings have a certificate or a
-        CA file. Raises InvalidRequest for an invalid address."""
+        """Return the addresses of the service for commands, separated by commas: `at` or, if it is empty, the
+        configured addresses. Addresses without a scheme get `https://` if the settings contain a certificate
+        or a CA file. Raises InvalidRequest for an invalid address."""
         given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
@@ -221,7 +225,8 @@ class HeadraceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Give the environment precedence over the file, which arrives as constructor arguments."""
+        """Give the environment precedence over the settings file. The content of the file arrives as
+        constructor arguments."""
         document = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
         return _Variables(settings_cls, document), init_settings
 
@@ -244,8 +249,9 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with the default clusters if it defines none and, if a port offset is set, with the
-    shifted default of every local address that it does not set. Raises ConfigError."""
+    """Return the document with defaults. If the document defines no clusters, the default clusters are added.
+    If a port offset is set, the default local addresses that the document does not set are added with this
+    offset. Raises ConfigError."""
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
     offset = port_offset()
     if not offset:

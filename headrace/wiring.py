@@ -1,4 +1,5 @@
-"""Builds every process from the settings. Straight-line code; tests call the same functions."""
+"""Construction of every process from the settings. The functions contain almost no branches, and tests call
+them too."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -87,14 +88,14 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.losses.definition_file import DefinitionFile, DefinitionMemory, NoMemory
 from mirror.instance.losses.watch import LossWatch
-from mirror.instance.plan_executor import SharedState
+from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
+from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
@@ -105,12 +106,13 @@ from mirror.worker.reports import MetricReports
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
-"""Limits of connections to other instances. Unlimited in number, because callers bound their concurrency."""
+"""Limits of connections to other instances. The number of connections is unlimited, because callers limit
+their own concurrency."""
 
 
 @dataclass(frozen=True)
 class BuiltInstance:
-    """An instance that has not been started, and the services for its REST interface."""
+    """An instance that is not started yet, and the services for its REST interface."""
 
     instance: Instance
     services: Services
@@ -122,8 +124,9 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
-    """Return the configured name, or `<host>:<REST port>`, which survives a restart. Raises ConfigError if
-    neither is set (port 0): a new name after each restart would abandon the instance's tasks."""
+    """Return the name of the instance: the configured name, or `<host>:<REST port>`, which stays the same
+    after a restart. Raises ConfigError if no name is configured and the port is 0, because the instance would
+    lose its tasks if its name changed at each restart."""
     if not settings.mirror.instance_name and not rest_port:
         raise ConfigError(
             "REST port 0 (any free port) requires mirror.instance_name",
@@ -155,24 +158,24 @@ def build_instance(
         clock=clock,
         limits=PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds),
     )
-    follower = Follower(
-        identity=Identity(
-            name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
-        ),
-        shared=_shared_state(settings, name, session, membership, definitions, plans, report_losses),
-        supervisor=supervisor,
-        lease=Lease(session),
-        clock=clock,
-        health=health,
-        handover_deadline_seconds=worker.handover_deadline_seconds,
-    )
     stores = _leader_stores(session, membership, definitions, plans, requests)
     # `leader` is defined below.
     background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
-    follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
+    callbacks = FollowerCallbacks(leader.joined, report_losses, event_topic.drops)
+    follower = Follower(
+        identity=Identity(
+            name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
+        ),
+        shared=_shared_state(settings, name, session, membership, definitions, plans, callbacks),
+        supervisor=supervisor,
+        lease=Lease(session),
+        clock=clock,
+        health=health,
+        handover_deadline_seconds=worker.handover_deadline_seconds,
+    )
     running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, running, memory, session)
@@ -191,7 +194,7 @@ def _shared_state(
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
-    report_losses: Callable[[Sequence[WorkerLoss]], None],
+    callbacks: FollowerCallbacks,
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     bound = BoundClusters(session)
@@ -205,12 +208,12 @@ def _shared_state(
         bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
-        report_losses,
+        callbacks,
     )
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionMemory:
-    """Return the store in which an instance remembers definitions across restarts."""
+    """Return the store in which an instance keeps definitions across restarts."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder), name) if folder else NoMemory()
 
@@ -252,7 +255,7 @@ def _session(
 
 
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
-    """Prepare the root as soon as the session exists."""
+    """Prepare the root node as soon as the session is established."""
     ensure_root(session)
     _log.info("coordinating", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
@@ -295,7 +298,7 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
-    handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
+    handlers = Control.build(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
@@ -360,7 +363,7 @@ def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, 
 
 
 def _admission(settings: HeadraceSettings) -> Admission:
-    """Return the rules that definitions must satisfy."""
+    """Return the rules that definitions must meet."""
     directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 

@@ -36,7 +36,7 @@ from mirror.ports import NodeStore
 _PREVIEW_SECONDS: Final = ANSWER_SECONDS
 """Maximum time that a dry run waits for slow clusters."""
 _CREATION_SECONDS: Final = 3.0
-"""Time that a creation, or a pause of a whole topic, waits for a slow cluster."""
+"""Maximum time that the creation of a datastream, or the pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
@@ -50,7 +50,7 @@ class WorldViews:
 
     @classmethod
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
-        """Create the factory without connecting to any cluster."""
+        """Create the factory. No cluster is contacted yet."""
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
@@ -61,7 +61,7 @@ class WorldViews:
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
     ) -> WorldView:
-        """Return the view that plans are based on."""
+        """Return the view on which plans are based."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -74,7 +74,7 @@ class WorldViews:
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
-        """Return the view that dry runs are based on."""
+        """Return the view on which dry runs are based."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
@@ -84,8 +84,8 @@ class WorldViews:
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:
-        """Return the check that a datastream must pass to be created. It queries the clusters each time,
-        because topics may be new."""
+        """Return the check that a datastream must pass before it is created. Each check queries the clusters
+        again, because topics may be new."""
         route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
         known = KnownClusters(self.nodes)
         return RouteGate(route_map, known, self.questions(), LatestPlan(plans), SystemClock())

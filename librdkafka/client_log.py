@@ -1,6 +1,6 @@
 """librdkafka's log, reduced to one line per outage of a broker instead of one per connection attempt.
 
-Its clients report connection errors but no successes, so an outage ends when errors stop.
+librdkafka's clients report connection errors but no successes, so an outage ends when errors stop.
 """
 
 from __future__ import annotations

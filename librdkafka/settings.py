@@ -62,14 +62,14 @@ def _token_giver(path: str) -> Callable[[str], tuple[str, float]]:
 
 @cache
 def _require_kerberos() -> None:
-    """Raise NotAuthorized if confluent-kafka lacks Kerberos, as its packages in registries do."""
+    """Raise NotAuthorized if confluent-kafka was built without Kerberos, as the packages on PyPI are."""
     try:
         Producer({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"})
     except KafkaException as error:
         raise NotAuthorized(
-            "mechanism GSSAPI: confluent-kafka was built without Kerberos",
-            advice="build it from source with librdkafka and libsasl2 to use this command; "
-            "headrace serve, copy and verify work without it, with the package gssapi",
+            "mechanism GSSAPI is not available: confluent-kafka was built without Kerberos",
+            advice="for this command, build confluent-kafka from source with librdkafka and libsasl2; "
+            "headrace serve, copy and verify require only the package gssapi",
         ) from error
 
 

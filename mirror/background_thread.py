@@ -18,7 +18,8 @@ class BackgroundThread(ABC):
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect on a thread that was never
+        started."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)

@@ -14,8 +14,8 @@ class Bulkhead:
     """Context manager that keeps an exception of its block as `failure`, and passes it to `on_failure`,
     instead of raising it.
 
-    Raises exceptions that terminate the process (KeyboardInterrupt, SystemExit), and exceptions of the
-    classes in `through`.
+    Does not suppress exceptions that terminate the process (KeyboardInterrupt, SystemExit), and exceptions of
+    the classes in `through`.
     """
 
     __slots__ = ("_on_failure", "_through", "failure")

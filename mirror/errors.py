@@ -53,8 +53,8 @@
     └── AnalyticsError              error or incomplete result of Pinot or Spark retriable
         └── AnswerTooLarge          response of Pinot exceeds the limit
 
-`retriable`: the same call may succeed later. `fatal`: the component that raised it must stop.
-`advice`: one sentence on how to fix it; shown by the CLI and in REST responses.
+`retriable`: the same call may succeed later. `fatal`: the component that raised it must stop. `advice`: one
+sentence on how to fix the problem; shown by the CLI and in REST responses.
 """
 
 from __future__ import annotations
@@ -147,13 +147,13 @@ class Unreachable(HeadraceError):
 
 
 class UnexpectedCluster(Unreachable):
-    """Another cluster responds at the address of a source or destination. The service neither reads nor
-    writes there."""
+    """Another cluster responds at the address of a source or destination. The service does not read from that
+    cluster or write to it."""
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
-        """Return the error for an address at which the cluster id `found` responds instead of `expected`; an
-        empty `found` means that the cluster has no id."""
+        """Return the error for an address at which a cluster with the id `found` (empty: without an id)
+        responds instead of the cluster `expected`."""
         return cls(
             f"another cluster ({found or 'without an id'}) responds at the address of {cluster};"
             f" expected {expected}",
@@ -175,7 +175,7 @@ class Refused(HeadraceError):
 
 
 class NotAuthorized(Refused):
-    """Credentials or access rules do not permit it."""
+    """The credentials or access rules do not permit the request."""
 
 
 class UnsafeProgressTopic(Refused):
@@ -187,8 +187,8 @@ class TopicMissing(Refused):
 
 
 class RecordTooLarge(Refused):
-    """A record or batch is larger than the destination topic accepts. `offset`: source offset of the record,
-    -1 if it is unknown which one is too large."""
+    """A record or batch is larger than the destination topic accepts. `offset`: source offset of the record
+    that is too large; -1 if unknown."""
 
     def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -208,8 +208,8 @@ class TransformFailed(Refused):
 
 
 class BatchTooLarge(Refused):
-    """A batch has more records or bytes than the limit for opening a batch. `offset`, `last_offset`: source
-    offsets of its first record that has not been copied and of its last record."""
+    """A batch has more records or bytes than the limit for opening a batch. `offset`: source offset of the
+    first record of the batch that has not been copied. `last_offset`: source offset of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -234,7 +234,8 @@ class StaleVersion(VersionConflict):
 
 
 class SessionLost(CoordinationError):
-    """The session with the coordination store ended; everything owned through it is released."""
+    """The session with the coordination store ended; the store has released everything that the session
+    owned."""
 
     fatal = True
 
@@ -282,7 +283,8 @@ class DamagedState(CorruptData):
 
 
 class DamagedStore(CorruptData):
-    """The file of the embedded store, or the topics of the store on Kafka, are damaged; nothing is used."""
+    """The file of the embedded store, or the topics of the store on Kafka, are damaged; none of their data is
+    used."""
 
     fatal = True
 
@@ -300,8 +302,8 @@ class PayloadTooLarge(CorruptData):
 
 
 class UndecodableBatch(CorruptData):
-    """A batch matches its checksum, but its records cannot be decoded. `offset`, `last_offset`: source
-    offsets of its first record that has not been copied and of its last record."""
+    """A batch matches its checksum, but its records cannot be decoded. `offset`: source offset of the first
+    record of the batch that has not been copied. `last_offset`: source offset of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -359,8 +361,8 @@ class AnswerTooLarge(AnalyticsError):
 
 
 def kind_named(name: str) -> type[HeadraceError] | None:
-    """Return the class of an error by its name, as another process reported it; None if unknown. The error
-    can be created from a message and advice."""
+    """Return the error class with the name that another process reported; None if unknown. Every such class
+    accepts a message and advice."""
     found = getattr(sys.modules[__name__], name, None)
     return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
 
@@ -386,7 +388,7 @@ def damage_of(error: BaseException) -> str:
 
 
 def named(error: BaseException) -> str:
-    """Return class and message of a foreign error, without the message if it cannot be formatted."""
+    """Return the class and message of any exception, or only the class if the message cannot be formatted."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - formatting a foreign error may fail, too

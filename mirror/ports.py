@@ -1,4 +1,5 @@
-"""Ports between decisions and the outside world, as Protocols. Adapters satisfy them structurally.
+"""Ports between decisions and the outside world, as Protocols. Adapters implement the Protocols without
+inheriting from them.
 
 A fake and the real adapter of a port pass the same suite in tests/contract.
 """
@@ -62,15 +63,16 @@ class CopyEngine(Protocol):
         ...
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the given last measurements, with only those ages that count against objectives."""
+        """Return the given measurements, which are the result of the last call of `metrics`, reduced to the
+        ages that count against objectives."""
         ...
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Return the position of each lane in the given last measurements, in order. `at`: present time in
-        monotonic seconds if the receiver has seen all earlier positions; then irrelevant positions are
-        None."""
+        """Return the position of each lane in the given measurements, which are the result of the last call
+        of `metrics`, in order. `at`: present time in monotonic seconds. Pass `at` only if the receiver has
+        all earlier positions: positions without news are then None."""
         ...
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -87,7 +89,8 @@ class CopyEngine(Protocol):
         ...
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the lanes of the last measurements whose rate the window of a distant broker limits."""
+        """Return the lanes of the last measurements whose rate is limited by the TCP window of a distant
+        broker."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
@@ -112,13 +115,14 @@ class MetricSink(Protocol):
         ...
 
     def drops(self) -> Drops:
-        """Return the undelivered measurements known so far; never blocks. Call it about every second."""
+        """Return the undelivered measurements known so far; never blocks. The caller must call this method
+        about once per second."""
         ...
 
 
 class TopicAdmin(Protocol):
     """Topics of one cluster. `illegal_topics`: number of topics in the last list whose names Kafka does not
-    allow; they are ignored."""
+    allow; such topics are ignored."""
 
     illegal_topics: int
 
@@ -164,8 +168,9 @@ class TopicAdmin(Protocol):
 class NodeStore(Protocol):
     """ZooKeeper's primitives. Paths are absolute below the service's root. Thread-safe.
 
-    A watch fires once, on any thread, after the data it covers has changed; it must only enqueue. All methods
-    raise Unreachable while the session is disconnected and SessionLost when it has expired.
+    A watch fires once, on any thread, after the data it covers has changed; its callback must return at once,
+    for example after it has put an item into a queue. All methods raise Unreachable while the session is
+    disconnected and SessionLost when it has expired.
     """
 
     def create(
@@ -192,8 +197,8 @@ class NodeStore(Protocol):
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """Read many nodes like `read_all`, by path, but omit missing nodes. `watch_of`: returns the watch to
-        leave at an existing node, by path."""
+        """Read many nodes like `read_all`, by path, but omit missing nodes. `watch_of`: function that returns
+        the watch to set on an existing node, given its path."""
         ...
 
     def sync(self) -> None:

@@ -1,5 +1,5 @@
-"""Repeated errors: one report when a series of errors starts and one when it ends, regardless of their
-number.
+"""Repeated errors: one report when a series of errors starts and one when it ends, however many errors it
+has.
 
 Pure state: callers record errors and their times, and log the returned reports in their own words.
 """
@@ -51,8 +51,8 @@ class RepeatedErrors(Generic[Key]):
         return len(self._episodes)
 
     def failed(self, key: Key, reason: str, now: float) -> bool:
-        """Record an error; return whether to report it: the first of an episode, and new reasons in it, at
-        most three in total."""
+        """Record an error; return whether to report it. At most three errors of an episode are reported: the
+        first, and errors with new reasons."""
         episode = self._episodes.get(key)
         if episode is None:
             episode = self._episodes[key] = _Episode(reason, now, now)
@@ -64,7 +64,8 @@ class RepeatedErrors(Generic[Key]):
         return True
 
     def succeeded(self, key: Key, now: float) -> EpisodeEnd | None:
-        """Record a success. Return the episode that it ended, to be reported, or None if there was none."""
+        """Record a success. Return the episode that the success ended, which the caller reports; None if no
+        episode was running."""
         episode = self._episodes.pop(key, None)
         return None if episode is None else EpisodeEnd(episode.reason, episode.count, now - episode.began)
 
@@ -78,8 +79,9 @@ class RepeatedErrors(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Subjects that a cause affects: the reason as given for the first, and their number. `is_over`: it
-    affects none any more, after `seconds`; `count` is then the largest number."""
+    """Number of subjects that a cause affects, and the reason as given for the first subject. `is_over`: the
+    cause has ended after `seconds`; `count` is then the largest number of subjects that it affected at
+    once."""
 
     reason: str
     count: int
@@ -111,7 +113,7 @@ class CauseReports(Generic[Key]):
         self._of: dict[Key, str] = {}
 
     def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
-        """Record that a cause affects a subject. A former cause no longer affects it."""
+        """Record that a cause affects a subject. Any former cause no longer affects the subject."""
         if self._of.get(subject) == cause:
             return
         self.freed(subject, now)
@@ -146,8 +148,8 @@ class CauseReports(Generic[Key]):
 
 
 def common_text(reason: str, *own: str) -> str:
-    """Return the part of a reason that is equal for all subjects: without names of the subject, and without
-    numbers such as offsets and times."""
+    """Return the part of a reason that is the same for all subjects: without the name of the subject, and
+    without numbers such as offsets and times."""
     for name in sorted(filter(None, own), key=len, reverse=True):
         reason = reason.replace(name, "*")
     return _NUMBERS.sub("#", reason)

@@ -39,17 +39,17 @@ class MirrorSettings(Settings):
 
     instance_name: str = ""
     """Name of this instance; empty means `<host>:<REST port>`. An instance that restarts under the same name
-    gets its tasks back. Required if the port is chosen by the system (0)."""
+    gets its tasks back. A name is required if the system chooses the port (`api.port` is 0)."""
     instance_weight: float = Field(default=1.0, gt=0)
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
-    """Directory of this instance, readable only by its user. The embedded store keeps the state of the
-    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If this setting is
-    set, the instance also keeps a copy of the datastream definitions there, to detect definitions that the
-    coordination store has lost after a restart."""
+    """Directory for files of this instance, readable only by the user of the process. The embedded store
+    keeps the state of the service in this directory; empty means `$XDG_STATE_HOME/headrace` or
+    `~/.local/state/headrace`. If a directory is set, the instance also keeps a copy of the datastream
+    definitions in it. After a restart, the copy shows which definitions the coordination store has lost."""
     destination_cluster: str = "destination"
-    """Destination cluster of datastreams that name none, such as datastreams created by Brooklin's
-    clients."""
+    """Destination cluster of datastreams whose definitions name no destination, such as datastreams created
+    by Brooklin's clients."""
     progress_topic: str = "headrace-progress"
     """Compacted topic at the destination for checkpoints."""
     metrics_cluster: str = "destination"
@@ -57,7 +57,7 @@ class MirrorSettings(Settings):
     metrics_topic: str = "headrace-mirror-metrics"
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
-    """Topic of placement events, which are changes of the plan and their reasons."""
+    """Topic of placement events. A placement event is a change of the plan, with its reason."""
     kept_topics: list[str] = Field(default=[])
     """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. These topics are
     never listed as unused and cannot be retired."""

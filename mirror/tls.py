@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A TLS context for new connections. `make` rebuilds it when one of `files` changes.
+    """A TLS context for new connections. `make` rebuilds the context when one of `files` changes.
 
     If the files are inconsistent, for example while they are replaced one by one, the former context stays in
     use. Thread-safe.
@@ -36,7 +36,7 @@ class ReloadingContext(ssl.SSLContext):
         self._make = make
         self._files = [file for file in files if file]
         self.certificate_file = certificate_file
-        """File of this side's certificate, for errors; empty if there is none."""
+        """File of the certificate that this process presents, for errors; empty if it presents none."""
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()
@@ -67,7 +67,7 @@ class ReloadingContext(ssl.SSLContext):
 
 
 def certificate_file_of(context: ssl.SSLContext | None) -> str:
-    """Return the file of this side's certificate; empty if there is none."""
+    """Return the file of the certificate that this process presents; empty if it presents none."""
     return context.certificate_file if isinstance(context, ReloadingContext) else ""
 
 
@@ -98,7 +98,7 @@ def trusting(ca_file: str, name: str) -> ReloadingContext:
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"{name}: cannot load {ca_file}: {error}",
-                advice="it must be a readable PEM file with CA certificates",
+                advice="the file must be readable and contain CA certificates in PEM format",
             ) from error
 
     return ReloadingContext(make, [ca_file])
@@ -108,8 +108,8 @@ DAY_SECONDS: Final = 86_400.0
 
 
 class CertificateValidity(NamedTuple):
-    """Validity of a certificate file. `setting`: its key; `until_ms`: end of its validity (epoch ms), None if
-    it cannot be read, with `problem` as the reason."""
+    """Validity of a certificate file. `setting`: setting that names the file. `until_ms`: end of the validity
+    (epoch ms); None if the file cannot be read, for the reason `problem`."""
 
     setting: str
     file: str
@@ -117,7 +117,7 @@ class CertificateValidity(NamedTuple):
     problem: str = ""
 
     def seconds_left(self, now_ms: int) -> float | None:
-        """Return the seconds until it expires, negative afterwards; None if unknown."""
+        """Return the seconds until the certificate expires, negative if it has expired; None if unknown."""
         return None if self.until_ms is None else (self.until_ms - now_ms) / 1000
 
 
@@ -136,7 +136,7 @@ def expiry_times(file: str) -> list[int]:
 
 
 def validity_text(file: str) -> str:
-    """Return the file of this side's certificate and the end of its validity, as words for a sentence."""
+    """Return the name of a certificate file and the end of its validity as a phrase for a message."""
     try:
         until_ms = min(expiry_times(file))
     except ConfigError as error:
@@ -145,8 +145,8 @@ def validity_text(file: str) -> str:
 
 
 def stamps_of(files: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return for each file its identity, times and size, which change when it is replaced or written; () for
-    a missing file."""
+    """Return for each file its identity, times and size, which change when the file is replaced or written;
+    () for a missing file."""
     found: list[tuple[int, ...]] = []
     for file in files:
         try:

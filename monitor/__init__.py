@@ -1,5 +1,6 @@
-"""Monitoring of latency objectives: evaluates datastreams, requests rebalances that can help.
+"""Monitor of latency objectives: evaluates each datastream and requests rebalances that can help.
 
-Rules are pure and numbered; the clock is passed in. Observes the mirror through REST and Pinot and never
-imports its running parts. Read `latency.py`, then `incidents.py` and `cycle.py`.
+Decisions are pure: callers pass the time as an argument. The package reads the state of the mirror through
+REST and Pinot, and does not import the code of a running instance. Read `latency.py`, then `incidents.py` and
+`cycle.py`.
 """

@@ -36,12 +36,12 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: its source.
-    `diagnosis`: cause of its lateness while an incident is open; None if there is no incident or the evidence
-    cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as
-    evaluated. `decision`: decision about a rebalance; `has_acted`: one was requested. `closes_in`: seconds
-    until a recovered incident closes if it stays recovered. `lateness`: times at which records were late,
-    while the objective is missed; None if unknown."""
+    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: source cluster.
+    `diagnosis`: cause of late records while an incident is open; None if there is no open incident or the
+    evidence cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the
+    datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a rebalance was
+    requested. `closes_in`: seconds until a recovered incident closes if it stays recovered. `lateness`: times
+    at which records were late; None if unknown or if the objective is met."""
 
     verdict: LatencyVerdict
     incident: Incident
@@ -57,7 +57,7 @@ class TurnResult:
 
     @property
     def is_over(self) -> bool:
-        """True if no record is late any longer, although the window may still contain late ones."""
+        """True if records arrive in time again, although the window may still contain late records."""
         return self.lateness is not None and self.lateness.is_over
 
 
@@ -69,7 +69,8 @@ class Listener(Protocol):
         ...
 
     def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive a turn without verdicts; states of partitions may be known."""
+        """Receive the reason why a turn has no verdicts. `movements` may still contain the states of
+        partitions."""
         ...
 
 
@@ -93,8 +94,9 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements. After a failed attempt, measurements are not read again for as
-        long as the attempt took. Before that, only the states of partitions are reported."""
+        """Last failure to read measurements. After a failed read, the monitor waits as long as the read took,
+        at most 15 s, before it reads measurements again. In the meantime it reports only the states of
+        partitions."""
         self._retries_at = 0.0
         self._late_times = LateTimes(measurements, window_seconds)
         self._alone = SourcesAlone()
@@ -103,7 +105,8 @@ class MonitorCycle:
 
     @property
     def remark(self) -> str:
-        """Reason for which verdicts use a fallback source of measurements; empty if they do not."""
+        """Reason why measurements come from the fallback source; empty if they come from the preferred
+        source."""
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
@@ -115,7 +118,7 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Return whether an instance runs the monitor. Two monitors must not act at the same time. Raises
+        """Return whether an instance runs a monitor, in which case this monitor must not act. Raises
         Unreachable."""
         return self._service.has_own_monitor()
 
@@ -142,7 +145,8 @@ class MonitorCycle:
             return NOTHING_KNOWN
 
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
-        """Continue with incidents of a previous monitor, except for datastreams with an open incident."""
+        """Continue with the incidents of a previous monitor, except for datastreams with an open incident in
+        this monitor."""
         for name, incident in incidents.items():
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
@@ -291,7 +295,7 @@ class MonitorCycle:
         cause: InquiryResult,
         opened_at: float,
     ) -> RequestResult:
-        """Request a rebalance if another placement can help or the cause is unknown."""
+        """Request a rebalance if a different placement can help or the cause is unknown."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
@@ -314,7 +318,7 @@ class MonitorCycle:
 
 
 class LoopEnd(Enum):
-    """Reason for the end of a loop."""
+    """Reason why the loop ended."""
 
     STOPPED = "stopped"
     LEFT = "an instance runs the monitor"
@@ -322,22 +326,22 @@ class LoopEnd(Enum):
 
 
 class ProcessPauses(Protocol):
-    """Pauses of the whole process, see `monitor.alerts.deliveries.standstill`."""
+    """Detector of pauses of the whole process; see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
         """Return the number of pauses so far."""
         ...
 
     def settle(self, count: int) -> None:
-        """Record that this monitor was confirmed as active by a request made after `count` pauses."""
+        """Record that a request sent after `count` pauses has confirmed this monitor as the active one."""
         ...
 
 
 class MonitorLoop:
-    """Performs turns at an interval until stopped. A failed turn is reported and retried, whatever the error;
-    a failing listener does not affect other listeners. `is_shut_out`: function that returns whether another
-    monitor was active in the meantime, so that the state of this monitor is outdated. `standstills`: notified
-    when this monitor is confirmed as active."""
+    """Performs turns at an interval until stopped. If a turn fails for any reason, the failure is reported,
+    and the next turn follows. If a listener fails, the other listeners are still called. `is_shut_out`:
+    returns whether another monitor was active in the meantime, so that the state of this monitor is outdated.
+    `standstills`: notified when this monitor is confirmed as active."""
 
     def __init__(
         self,
@@ -356,10 +360,10 @@ class MonitorLoop:
         self._logged: dict[DatastreamName, tuple[str, str]] = {}
         self._trouble = ""
         self._failures: dict[int, str] = {}
-        """Last logged error of each listener, by its position."""
+        """Last logged error of each listener, by position in `listeners`."""
 
     def run(self) -> LoopEnd:
-        """Run until `stop`, or until another monitor is active."""
+        """Run until `stop` is called or another monitor is active."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return LoopEnd.OUSTED
@@ -403,8 +407,8 @@ class MonitorLoop:
         self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the other active monitor, if any. If there is no other monitor, this monitor has been active
-        since before the request."""
+        """Return the name of the other active monitor; empty if this monitor is active. If this monitor is
+        active, report to `standstills` that it was still active when the request was sent."""
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:

@@ -19,8 +19,8 @@ from monitor.ports import Measurements
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
-"""Time before the preferred source is retried. Each attempt on an unavailable server takes the full time-out,
-and verdicts must not wait for it."""
+"""Time before the preferred source is retried. Each attempt to read from an unavailable server takes the full
+time-out and delays the verdicts."""
 
 
 class _Preference:
@@ -80,7 +80,7 @@ class FallbackMeasurements:
         )
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records since that time. Raises the error of `second` if both fail."""
+        """Return the late records since `since_ms`. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.late(sources, since_ms, least_ms),
             lambda: self._second.late(sources, since_ms, least_ms),
@@ -98,7 +98,7 @@ class FallbackPast:
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the measurements of the piece. Raises the error of `second` if both fail."""
+        """Return the measurements of a period. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.past(period, milliseconds, together),
             lambda: self._second.past(period, milliseconds, together),

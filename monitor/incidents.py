@@ -2,10 +2,10 @@
 
 An incident opens after `open_after` consecutive BREACHED verdicts. The incident closes after `close_after`
 consecutive WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has
-one incident. UNKNOWN does not affect these counts. HALTED neither opens nor closes an incident, and resets
-the count of good verdicts. While an incident is open, a rebalance is requested at most once per
-`cooldown_seconds`, so that the previous rebalance can take effect. No rebalance is requested while part of
-the datastream is not copied, or within `cooldown_seconds` after that. The backlog of an outage is copied at
+one incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
+incident, and resets the count of WITHIN verdicts. While an incident is open, a rebalance is requested at most
+once per `cooldown_seconds`, so that the previous rebalance can take effect. No rebalance is requested while
+part of the datastream is not copied, or in the `cooldown_seconds` afterwards. The backlog is then copied at
 full speed, which looks like an overload until the backlog shrinks.
 """
 
@@ -22,7 +22,7 @@ _ALWAYS: Final = ActingPolicy()
 
 
 class IncidentStep(StrEnum):
-    """Step that follows from a verdict."""
+    """Action that follows from a verdict."""
 
     NONE = "none"
     OPEN = "open"
@@ -43,9 +43,9 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """State of one datastream. Times are monotonic seconds. `breaches`, `goods`: consecutive bad and good
-    verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last time at which the
-    datastream was not fully copied."""
+    """State of one datastream. Times are monotonic seconds. `breaches`, `goods`: number of consecutive
+    BREACHED and WITHIN verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last
+    time at which the datastream was not fully copied."""
 
     is_open: bool = False
     breaches: int = 0
@@ -56,7 +56,7 @@ class Incident:
     halted_at: float | None = None
 
     def better_since(self, moment: float) -> Incident:
-        """Return the state after another good verdict."""
+        """Return the state after another WITHIN verdict."""
         # Called for nearly every datastream in each turn; `replace` takes three times as long.
         return Incident(
             self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
@@ -93,8 +93,8 @@ def advance(
 
 
 def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
-    """Return the seconds until a recovered incident closes if it stays recovered; None if it has not
-    recovered."""
+    """Return the minimum number of seconds until the incident closes; None if it is not open or the latest
+    verdict is not WITHIN."""
     if not incident.is_open or incident.good_since is None:
         return None
     return max(policy.close_seconds - (now - incident.good_since), 0.0)

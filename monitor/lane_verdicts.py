@@ -1,4 +1,4 @@
-"""Judgement of lanes by the facts known to their instance."""
+"""Judgement of lanes by their own instance."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ _AT_ONCE_SECONDS: Final = 30.0
 """Time after the start of a lane within which lateness means that the lane has been behind since its
 start."""
 _EXPLAINS_SECONDS: Final = 600.0
-"""A process lost longer ago does not explain a current backlog."""
+"""Time for which the loss of a process can explain a present backlog."""
 _RECENT_SECONDS: Final = 180.0
-"""A process lost within this time explains late records even if the lane has caught up since."""
+"""Time after the loss of a process during which the loss explains late records even if the lane has already
+caught up."""
 _STARTS_WITHIN_MS: Final = 120_000
-"""Time that a lane needs to start copying after it may start."""
+"""Maximum time from the creation or resumption of a lane until it starts copying."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
 """Judgement of a lane whose records are on time and for which no loss is predicted."""
 
 
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
-    """Judge a lane of this instance at `now` (monotonic seconds). This is cheap for lanes without late
-    records, which most lanes are: see `LaneTrack`. The time to loss of a lane is from the last report of its
-    worker."""
+    """Judge a lane of this instance at `now` (monotonic seconds). The call is cheap for lanes without late
+    records, which are the majority (see `LaneTrack`). For lanes without late records, the predicted loss is
+    computed at the worker's reports, not at this call."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()
@@ -49,8 +50,8 @@ def judged(lane: LaneStatus, now: float) -> LaneJudgement:
 
 
 def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
-    """Return whether a lane has no waiting records and copied nothing in the 15 minutes before it entered its
-    state. A lane without a report is not idle, because its state is unknown."""
+    """Return whether a lane has no waiting records and copied nothing in the 15 minutes before its present
+    state began. A lane without a report does not count as idle, because its backlog is unknown."""
     newest = lane.history.newest
     if newest is None or newest.end > newest.checkpoint:
         return False
@@ -58,8 +59,8 @@ def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
-    """Judge an uncopied partition. The start of its state is in epoch ms and not part of the judgement. The
-    time to loss follows from the movement of the log's start."""
+    """Judge an uncopied partition. The time to loss is predicted from the movement of the log start offset.
+    The result has no `since`."""
     is_paused = lane.what.state is UncopiedState.PAUSED
     # Without a current position, as while the leader cannot query the source, the time to loss is unknown.
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
@@ -70,8 +71,8 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 class Backlog(NamedTuple):
-    """Origin of a lane's backlog; all fields are None if there is no backlog. `since_ms`: start in epoch ms.
-    `lost_instance`: instance whose loss caused the backlog; None for other origins."""
+    """Origin of a lane's backlog; all fields are None if there is no backlog. `since_ms`: start of the
+    backlog in epoch ms. `lost_instance`: instance whose loss caused the backlog; None for other origins."""
 
     origin: BacklogOrigin | None = None
     since_ms: int | None = None
@@ -79,7 +80,8 @@ class Backlog(NamedTuple):
 
 
 def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
-    """Return the backlog of a lane. `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
+    """Return the origin of a lane's backlog. `now`: current time in monotonic seconds; `now_ms`: current time
+    in epoch ms."""
     origin = _backlog_origin(lane, now, now_ms)
     if origin is None:
         return Backlog()
@@ -90,8 +92,9 @@ def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
 
 
 def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of the backlog that a lane copies, or has just copied after a process was lost in the
-    last three minutes. None if there is no such backlog, or if the lane was on time since it started."""
+    """Return the origin of the backlog that a lane is copying, or of a backlog that it has copied after the
+    loss of a process in the last three minutes. Return None if there is no such backlog, or if the lane has
+    been in time at some point since it started."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
     if lane.phase is not LanePhase.COPYING or since is None:
@@ -120,8 +123,8 @@ def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin 
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
-    """Return whether a lane has been behind since it started: late immediately, or with a waiting record
-    older than that."""
+    """Return whether a lane has been behind since its start: it became late at once, or a waiting record is
+    older than the lane."""
     late_since = lane.history.late_since
     if late_since is not None:
         return late_since - since <= _AT_ONCE_SECONDS

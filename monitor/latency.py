@@ -1,11 +1,12 @@
 """Evaluation of a datastream against its latency objective. Pure.
 
-Rule 1. The oldest waiting record is older than the objective: BREACHED. Such a record will be late when it
-arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
+Rule 1. The oldest waiting record is older than the objective: BREACHED. The waiting record will be late when
+it arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
 exceeds the objective: BREACHED. A single late record does not count, because with few records it would exceed
 every percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The
-measurements of other partitions do not show such a record. Rule 4. There are no measurements in the window,
-or records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
+measurements do not include the uncopied partitions. Rule 4. There are no measurements in the window, or
+records of unknown age wait: UNKNOWN. Missing measurements never count as good. Rule 5. No other rule applies:
+WITHIN.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
 _MOST_ANSWERS: Final = 2_000
-"""Maximum number of cached results per selection."""
+"""Maximum number of topics whose result is cached per selection."""
 
 
 class ObjectiveStatus(StrEnum):
@@ -47,8 +48,8 @@ class Source(NamedTuple):
 
 class LatencyObservation(NamedTuple):
     """Measurements of the window. `records`: number of records that arrived; `counts`: histogram of their
-    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: number of partitions with unknown
-    lag."""
+    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: number of partitions in which the
+    age of waiting records is unknown."""
 
     records: int
     counts: Sequence[int]
@@ -57,17 +58,17 @@ class LatencyObservation(NamedTuple):
 
 
 Observations = Mapping[Source, Mapping[str, LatencyObservation]]
-"""Observations by source and topic; the only topic is `EVERY_TOPIC` if all topics of the source belong to one
-datastream."""
+"""Observations by source and topic. If all topics of a source belong to one datastream, its only entry is
+`EVERY_TOPIC`."""
 
 
 @dataclass(frozen=True)
 class ObjectiveSubject:
-    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason why the
-    datastream is not fully copied; empty if it is. `remark`: further information from the service, such as a
-    quota that throttles the datastream. `paused`: topics with partitions paused by an operator. `mode`:
-    whether the monitor acts on a breach; None for the mode in the settings. `is_alone`: whether the
-    datastream is the only one of its group."""
+    """A datastream with an objective in the short form, with `objectives`, or with both. `halted`: reason why
+    part of the datastream is not copied; empty if all of it is copied. `remark`: further information from the
+    service, such as a quota that throttles the datastream. `paused`: topics with partitions paused by an
+    operator. `mode`: whether the monitor acts on a breach; None to use the mode in the settings. `is_alone`:
+    whether its group contains no other datastream."""
 
     objective: LatencyObjective | None
     source: Source
@@ -82,10 +83,11 @@ class ObjectiveSubject:
 
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
-    """Result of an evaluation. `observed_ms`: measured percentile, None without records. `sentence`: reason.
-    `is_halted`: part of the datastream is not copied, so a rebalance cannot help, even if the status is
-    BREACHED. `budgets`: error budget of each of `ObjectiveSubject.objectives`; budgets do not affect the
-    status. `limit_ms`: limit of the evaluated objective. `cause`: cause of the breach, if determined."""
+    """Result of an evaluation. `observed_ms`: measured percentile; None if there were no records. `sentence`:
+    reason for the status. `is_halted`: whether part of the datastream is not copied, so that a rebalance
+    cannot help even if the status is BREACHED. `budgets`: error budget of each of
+    `ObjectiveSubject.objectives`; budgets do not affect the status. `limit_ms`: limit of the evaluated
+    objective. `cause`: cause of the breach, if determined."""
 
     standing: ObjectiveStatus
     observed_ms: float | None
@@ -110,7 +112,7 @@ class LatencyVerdict:
 
 
 def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyObservation | None:
-    """Return the measurements of the datastream's topics; None if there are none."""
+    """Return the measurements of the datastream's topics; None if there are no measurements."""
     topics = observations.get(subject.source, {})
     if (every := topics.get(EVERY_TOPIC)) is not None:
         return every
@@ -121,8 +123,8 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic; the result is cached, because each turn repeats this
-    for thousands of topics."""
+    """Return whether the selection includes the topic. The result is cached, because each turn checks
+    thousands of topics again."""
     return _selects(selection, topic, _answers_of(selection))
 
 
@@ -154,7 +156,7 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Apply the rules in order to the given objective; without one, to the objective in the short form.
+    """Apply the rules in order to `objective`, or to the objective in the short form if `objective` is None.
 
     `objectives.verdicts` evaluates all objectives.
     """
@@ -201,6 +203,7 @@ def _lateness(
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Format a time that exceeds the limit so that the text differs from that of the limit."""
+    """Format a time above the limit. If rounding makes it equal to the limit, the result is "just over" the
+    limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

@@ -1,4 +1,5 @@
-"""Monitor within an instance. It runs while the instance is leader, so that exactly one monitor is active."""
+"""Monitor within an instance. The monitor runs while the instance is leader, so that exactly one monitor is
+active."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ instance reports this part."""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
-"""Delay before a monitor that failed to start, or ended, is started again."""
+"""Delay before a monitor is started again after it failed to start or ended with an error."""
 
 
 class RunningMonitor(Protocol):
@@ -29,7 +30,7 @@ class RunningMonitor(Protocol):
 
     @property
     def failure(self) -> BaseException | None:
-        """Error that ended it; None while it runs."""
+        """Error that ended the monitor; None while it runs."""
         ...
 
     @property
@@ -45,8 +46,8 @@ class RunningMonitor(Protocol):
 class LeaderMonitor(BackgroundThread):
     """Starts a monitor when the instance becomes leader, and stops it when the instance is no longer leader.
 
-    `start_monitor` builds and starts a monitor, and is retried if it raises. Failures of a monitor are
-    reported in the health and never end the instance.
+    `start_monitor` builds and starts a monitor; it is called again later if it raises. Failures of the
+    monitor are reported in the health of the instance and do not stop the instance.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class LeaderMonitor(BackgroundThread):
         super().start()
 
     def look(self) -> None:
-        """Start or stop the monitor according to the present leadership."""
+        """Start the monitor if the instance is leader, and stop it otherwise."""
         running, leads = self._running, self._is_leading()
         if running is not None and running.failure is not None:
             self._failed(running.failure)

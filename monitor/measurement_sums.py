@@ -1,8 +1,8 @@
-"""Observations computed from measurements of any store. Pure.
+"""Observations computed from measurements of Pinot or the metrics topic. Pure.
 
-A lane does not report an age while its source does not respond, or for waiting records that it has never
-seen. A lane with waiting records reports in each interval. If it stops reporting, the age of its records is
-unknown.
+A lane does not report the age of waiting records while its source does not respond, or before it has fetched
+a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting, the age
+of its records is unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirror.model.topics import EVERY_TOPIC
 from monitor.latency import LatencyObservation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
-"""Delay between a lane's measurement and its availability to readers."""
+"""Maximum delay until a lane's measurement is available to readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,17 @@ class PartitionLag:
     interval_ms: int
 
     def is_unaged(self, now_ms: int) -> bool:
-        """Return whether records of unknown age wait, or may wait."""
+        """Return whether records of unknown age are waiting or may be waiting."""
         is_silent = now_ms - self.time_ms > 2 * self.interval_ms + _ON_THE_WAY_MS
         return self.lag_ms is None or (self.lag_records > 0 and is_silent)
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
     """Return an observation for each row of `arrived`: group, source cluster, topic, records, and the counts
-    of a histogram. A lag counts for its topic, or for `EVERY_TOPIC` if the source is reported as a whole.
+    of a histogram. A lag is added to the observation of its topic, or to `EVERY_TOPIC` if `arrived` sums all
+    topics of its source.
 
-    A turn has thousands of rows but few lags.
+    The code is optimised for thousands of rows and few lags.
     """
     found: dict[Source, dict[str, LatencyObservation]] = {}
     for row in arrived:

@@ -18,9 +18,9 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known`: if False, a preview without moves does not show that a
-    rebalance is useless. `effect`: None if the service does not report it. `past`: past breaches of the
-    datastream, as far as they could be read."""
+    """Predicted result of a rebalance. `loads_known`: whether the loads of partitions are known. A preview
+    with unknown loads and no moves does not prove that a rebalance is useless. `effect`: None if the service
+    does not report the effect. `past`: past breaches of the datastream; empty if they cannot be read."""
 
     sentence: str
     moves: int
@@ -39,7 +39,7 @@ class LeaseHold:
 
 
 class InstanceClient(Protocol):
-    """REST client of one instance: values in, JSON out."""
+    """REST client of one instance. Bodies are Python values, responses are parsed JSON."""
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Return a resource. Raises Unreachable, HeadraceError."""
@@ -59,7 +59,7 @@ class InstanceClient(Protocol):
 
 
 class Service(Protocol):
-    """The mirroring service as visible over REST."""
+    """The operations of the mirroring service that the monitor uses."""
 
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every mirrored datastream with an objective. Raises Unreachable."""
@@ -70,7 +70,7 @@ class Service(Protocol):
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs the monitor, in which case other monitors must not act. Raises
+        """Return whether an instance runs a monitor, in which case other monitors must not act. Raises
         Unreachable."""
         ...
 
@@ -95,7 +95,7 @@ class Service(Protocol):
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """Request a rebalance and return the id of the request. Raises Unreachable, IllegalTransition if
-        another monitor is active by now, HeadraceError."""
+        another monitor has become active, HeadraceError."""
         ...
 
 
@@ -112,14 +112,14 @@ class Measurements(Protocol):
     ) -> Observations:
         """Return the measurements of the window.
 
-        Ages up to `least_ms` may be reported as 0, so that little is read while most records are on time.
-        Sources in `together` may be reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable,
+        Ages up to `least_ms` may be reported as 0, so that less data is read while most records are in time.
+        A source in `together` may be reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable,
         AnalyticsError."""
         ...
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records of topics of the sources that were reported after `since_ms` (epoch ms).
+        """Return the late records that were reported after `since_ms` (epoch ms), by topic of the sources.
 
-        Records of at most `least_ms` do not count. None if past measurements cannot be read beyond short
-        windows. Raises Unreachable, AnalyticsError."""
+        Records with a latency of at most `least_ms` are ignored. Return None if only short windows can be
+        read. Raises Unreachable, AnalyticsError."""
         ...

@@ -1,4 +1,4 @@
-"""Requests for rebalances, subject to the policy, with a sentence on the outcome."""
+"""Requests for rebalances within the limits of the policy. Each outcome includes its reason as a sentence."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestOutcome(Enum):
-    """Outcome of a request for help."""
+    """Outcome of `Rebalancing.help`."""
 
     ACTED = "acted"
-    """The rebalance was requested, was only reported, or is not worthwhile. The next attempt follows after
-    the cool-down."""
+    """A decision was made: the rebalance was requested, was only reported (mode `observe`), or is not
+    worthwhile. The next attempt follows after the cool-down."""
     NOT_NOW = "not now"
-    """A rebalance is forbidden now. The next attempt follows in the next turn."""
+    """A rebalance is forbidden at present. The next attempt follows in the next turn."""
 
 
 class RequestResult(NamedTuple):
-    """Outcome with its reason; the sentence does not change as long as the reason is the same."""
+    """Outcome with its reason. The sentence stays the same as long as the reason stays the same."""
 
     done: RequestOutcome
     sentence: str
     worth: PredictedSaving | None = None
     """Prediction for a requested rebalance."""
     states_cause: bool = False
-    """True if the report should include the cause."""
+    """Whether the report should include the cause of the breach."""
 
 
 class Rebalancing:
-    """Requests rebalances, based on the service's record of rebalances as of the last `note`."""
+    """Requests rebalances. Decisions are based on the record that the last call of `note` passed."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service
@@ -53,20 +53,20 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Update the service's record of rebalances. None if the service has no shared record, so that only
-        rebalances of this monitor count."""
+        """Replace the record of recent rebalances with that of the service. `record`: None if the service has
+        no shared record; then only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 
     def begin(self) -> None:
-        """Begin a turn; from now on the service reports whether the last request is still pending."""
+        """Begin a turn. The record passed to `note` now shows whether the last request is still pending."""
         self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:
         """Request a rebalance if the policy and a dry run allow it.
 
-        `mode`: mode of the datastream; `why`: reason for the events; `open_seconds`: duration of the breach
-        so far. Raises HeadraceError."""
+        `mode`: mode of the datastream; `why`: reason to store with the request; `open_seconds`: duration of
+        the breach so far. Raises HeadraceError."""
         record = replace(self._record, waiting=self._record.waiting or self._last_rebalanced)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:

@@ -1,8 +1,8 @@
 """Running sums over the rows of the metrics topic, for windows that end now. Pure.
 
-Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows; lags
-per partition; the longest wait of each topic per ten seconds, and its late records per second. Memory depends
-on the number of topics and partitions, not on the number of rows.
+Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows. Lags
+are kept per partition, the longest wait per topic and ten seconds, and late records per topic and second.
+Memory depends on the number of topics and partitions, not on the number of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from monitor.objectives.past import TopicLatencySums
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
-"""Longest window with seconds. Longer windows are sums of minutes and start up to a minute early."""
+"""Longest window that is summed from seconds. Longer windows are summed from minutes and start up to one
+minute early."""
 
 _TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
@@ -35,14 +36,14 @@ _LAG: Final = itemgetter("time_ms", "lag_records", "lag_ms", "interval_ms")
 _T = TypeVar("_T")
 _Topic = tuple[str, str, str]
 _Rows = list[Sequence[int]]
-"""Records and histogram of some rows or of their sums."""
+"""Rows or sums of rows, each with the number of records and the histogram."""
 _LagReport = tuple[int, int, int, int]
 """Fields of a row: time, number of waiting records, age of the oldest waiting record, and interval."""
 
 
 def columns_read() -> dict[str, Any]:
-    """Return the Avro schema of rows up to the last column used here, so that later columns are not
-    decoded."""
+    """Return the Avro schema of rows, cut off after the last column used here, so that further columns are
+    not decoded."""
     schema = avro_schema(MirrorMetric)
     names = [field["name"] for field in schema["fields"]]
     last = max(map(names.index, (*HISTOGRAM_COLUMNS, "kafka_partition", "lag_ms", "lag_records")))
@@ -50,7 +51,7 @@ def columns_read() -> dict[str, Any]:
 
 
 class _TimeSlots:
-    """Rows of each topic, by the time slot of `length_ms` in which they were measured."""
+    """Rows of each topic, grouped into time slots of `length_ms` by the time of measurement."""
 
     def __init__(self, length_ms: int) -> None:
         self._length = length_ms
@@ -62,7 +63,7 @@ class _TimeSlots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Drop the slots before `before_ms`, which are passed to `past`, and the slots after `after_ms`.
+        """Pass the slots before `before_ms` to `past`, then drop these slots and the slots after `after_ms`.
         Merge the rows of each remaining slot."""
         for topic, slots in list(self._by_topic.items()):
             for number, rows in list(slots.items()):
@@ -91,8 +92,8 @@ class _TimeSlots:
 
 
 class _Waits:
-    """Longest wait of each topic in each ten seconds, if above `least_ms`, with the interval of the
-    measurements; both in milliseconds."""
+    """Longest wait of each topic in each slot of ten seconds, if above `least_ms`, and the report interval
+    (both in milliseconds)."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -122,22 +123,23 @@ class _Waits:
 
 
 class _LateRecords:
-    """Late records of each topic per second: timestamp of the oldest late record, and end of its wait.
-    `least_ms`: age above which a record counts; infinite if none does."""
+    """Late records of each topic, by second of the report: timestamp of the oldest late record, and end of
+    its wait. `least_ms`: age above which a record counts as late; infinite to record nothing."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
         self._first = 0 if math.isinf(least_ms) else latency_bucket(least_ms)
-        """First bucket that may contain late records."""
+        """First histogram bucket that may contain late records."""
         self._by_topic: defaultdict[_Topic, dict[int, LateSpan]] = defaultdict(dict)
         self._newest: dict[tuple[_Topic, int], tuple[int, int]] = {}
-        """Time and highest age of the last report with late records, by partition."""
+        """Time of the last report with late records, and the highest age in that report, by partition."""
 
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a report. `before`: the previous row of the partition. This value bounds the age of records
-        that have arrived since then more closely than their bucket does."""
+        """Add a report. `before`: the previous report of the partition. The oldest waiting record in `before`
+        limits the age of the records that have arrived since, usually more tightly than the histogram bucket
+        does."""
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
@@ -170,8 +172,8 @@ class _LateRecords:
                 del self._by_topic[topic]
 
     def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
-        """Return the highest age of the partitions that have not reported since without late records. `lags`:
-        last report of each partition."""
+        """Return, by topic, the highest age in partitions that may still have late records (see `is_recent`).
+        `lags`: last report of each partition."""
         found: dict[_Topic, int] = {}
         for place, (time_ms, age_ms) in self._newest.items():
             newest = lags.get(place)
@@ -188,14 +190,14 @@ class _LateRecords:
 
 
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
-    """Return the numbers of the time slots that begin within the given part of the time range, so that two
-    parts never share a slot."""
+    """Return the numbers of the time slots that begin within the piece, so that two pieces never share a
+    slot."""
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield those of the requested time slots that have data. Iterates over the shorter of the two
-    collections."""
+    """Yield the data of the requested time slots; skip slots without data. Iterates over the shorter of the
+    two collections."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (slot for number, slot in slots.items() if number in wanted)
@@ -206,19 +208,20 @@ def _sum(rows: _Rows) -> Sequence[int]:
 
 
 class RecentRows:
-    """Rows decoded from the topic with `columns_read`. `least_ms`: age above which the times of waits and
-    late records are kept; infinite if no times are needed."""
+    """Sums of the rows of the metrics topic, which callers decode with the schema of `columns_read`.
+    `least_ms`: age above which waits and late records are kept with their times; infinite to keep none."""
 
     def __init__(self, least_ms: float = math.inf) -> None:
         self._waits = _Waits(least_ms)
         self._fine = _TimeSlots(_FINE_MS)
         self._coarse = _TimeSlots(_COARSE_MS)
-        """Number of rows that are too old for the short time slots."""
+        """Rows that are too old for the slots of one second."""
         self._lags: dict[tuple[_Topic, int], _LagReport] = {}
         self._late = _LateRecords(least_ms)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row. The latest lag of a partition counts, regardless of the order of rows.
+        """Add a row. The lag of a partition is taken from its latest row by time, in whatever order the rows
+        are added.
 
         Raises CorruptData if a count is negative.
         """
@@ -234,7 +237,7 @@ class RecentRows:
         self._waits.add(topic, lag[0], lag[2], lag[3])
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
-        """Drop rows older than the longest window, and rows with a time further in the future than that."""
+        """Drop rows that are more than the longest window (`longest_ms`) in the past or in the future."""
         since, until = now_ms - longest_ms, now_ms + longest_ms
         is_long = longest_ms > _LONGEST_FINE_MS
         past = self._coarse.add if is_long else None
@@ -257,8 +260,8 @@ class RecentRows:
     def past(self, period: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
         """Return the measurements of a past time range, not older than the retained rows.
 
-        A range that does not start at a full minute may start up to a minute late. `milliseconds`: limits,
-        all at least `least_ms`."""
+        If the range does not start at a full minute, the measurements may start up to one minute late.
+        `milliseconds`: limits, all at least `least_ms`."""
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
         self._fine.within(period, found)
         self._coarse.within(period, found)
@@ -268,7 +271,7 @@ class RecentRows:
         return TopicLatencySums([*found], [sum(count) for count in counts], late, stale)
 
     def late(self, sources: Collection[Source], since_ms: int) -> LateTopics:
-        """Return the late records of topics of the sources that were reported after `since_ms`."""
+        """Return the late records that were reported after `since_ms`, by topic of the sources."""
         recent = self._late.recent_age_ms(self._lags)
         found: dict[Source, dict[str, TopicLateness]] = {}
         for topic, late in self._late.since(since_ms, sources).items():

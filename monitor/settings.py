@@ -28,15 +28,16 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Run the monitor in the instance that is leader. `headrace monitor` then exits immediately."""
+    """Whether to run the monitor in the instance that is leader. If the monitor runs there, `headrace
+    monitor` exits immediately."""
     act: bool = True
-    """Allow the monitor to request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
+    """Whether the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a
     restart."""
     mode: Mode = Mode.ACT
-    """Reaction to a breach that a rebalance can fix: `act` requests it, `observe` only reports it. The
-    `monitor` of a datastream takes precedence."""
+    """Reaction to a breach that a rebalance can fix: `act` requests the rebalance, `observe` only reports it.
+    The `monitor` option of a datastream takes precedence."""
     service: str = ""
-    """`host:port` of the REST interface of an instance; empty: derived from `api`."""
+    """`host:port` of the REST interface of an instance; if empty, derived from `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER
     """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either` (Pinot,
     or the topic while Pinot does not respond)."""
@@ -45,11 +46,11 @@ class MonitorSettings(Settings):
     window_seconds: Seconds = 60.0
     """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)
-    """Number of consecutive breached verdicts that opens an incident."""
+    """Number of consecutive BREACHED verdicts after which an incident opens."""
     close_after: int = Field(default=3, ge=1)
-    """Minimum number of consecutive good verdicts that closes an incident."""
+    """Minimum number of consecutive good verdicts before an incident closes."""
     close_seconds: Seconds = 600.0
-    """Minimum time of uninterrupted good verdicts before an incident closes. This time prevents many short
+    """Minimum time of uninterrupted good verdicts before an incident closes, which prevents many short
     incidents of a datastream whose latency is close to its objective."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
@@ -58,27 +59,27 @@ class MonitorSettings(Settings):
     most_a_day_of_each: int = Field(default=8, ge=0, le=1_000)
     """Maximum number of rebalances of one datastream in any 24 hours."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times without rebalances: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`,
-    `2026-12-20 18:00 to 2027-01-03 06:00`. UTC unless a time zone is given."""
+    """Times without rebalances: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`, `2026-12-20 18:00
+    to 2027-01-03 06:00`. Times are in UTC unless a time zone is given."""
     burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
         default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
     )
-    """Rules for burn-rate alerts: a rate over a long and a short window, or over one window. At a rate of 1,
-    an error budget lasts for exactly its period."""
+    """Rules for burn-rate alerts. A rule names a burn rate and one or two windows; the alert requires the
+    rate in each window. At a rate of 1, an error budget lasts for exactly its period."""
     minimum_records: int = Field(default=100, ge=1)
-    """Minimum number of records in a window. In a window with fewer records, the share of late records is
-    ignored."""
+    """Minimum number of records in a window of an error budget. In a window with fewer records, the share of
+    late records is ignored."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    """Port of the monitor's Prometheus metrics; 0 means none."""
+    """Port of the monitor's Prometheus metrics; 0 disables the port."""
     metrics_host: str = "127.0.0.1"
     """Address to bind `metrics_port` to; any address other than loopback is reachable from the network."""
     incidents_topic: str = "headrace-incidents"
-    """Compacted topic of incidents at `mirror.metrics_cluster`; empty: incidents are lost when the monitor
+    """Compacted topic of incidents at `mirror.metrics_cluster`; if empty, incidents are lost when the monitor
     ends."""
     incidents_days: int = Field(default=90, ge=1)
     """Retention of an incident in the topic after its last change; set when the topic is created."""
     incident_rows_topic: str = "headrace-incident-rows"
-    """Topic of incidents as rows for Pinot's table `incidents`; empty: no rows are written."""
+    """Topic of the rows of Pinot's table `incidents`; if empty, no rows are written."""
     alerts: AlertSettings = AlertSettings()
     usage: UsageSettings = UsageSettings()
 

@@ -1,6 +1,6 @@
 """Named queries: the queries of `queries.py` and `partitions/`, callable by name with text parameters.
 
-`headrace pinot query` and dashboards call them; the catalogue also lists the available queries.
+`headrace pinot query` and dashboards call these queries; the catalogue also lists the available queries.
 """
 
 from __future__ import annotations

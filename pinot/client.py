@@ -84,7 +84,7 @@ class PinotClient:
         ):
             with attempt:
                 return self._ask_once(sql, dict(parameters or {}))
-        raise AssertionError("internal error: the loop of attempts ended without a result")
+        raise AssertionError("internal error: all attempts ended without a result or an error")
 
     @checked_rows
     def _ask_once(self, sql: str, parameters: dict[str, Value]) -> QueryResult:
@@ -154,6 +154,6 @@ def _refuse_half(response: Mapping[str, Any]) -> None:
             raise AnalyticsError(f"Pinot returned a partial result ({flag})")
     if response.get("numServersQueried", 0) == 0:
         raise AnalyticsError(
-            "no Pinot server was queried",
+            "no Pinot server executed the query",
             advice="the table is still being created, or all its servers are down",
         )

@@ -1,7 +1,7 @@
 """Typed queries to Pinot, one function per query.
 
-Values are passed as parameters of the client and never inserted into the text of a query; only the names of
-Headrace's own columns are. Every function raises the errors of `PinotClient.ask`.
+Values are passed as parameters of the client. Only the names of Headrace's own columns are inserted into the
+text of a query. Every function raises the errors of `PinotClient.ask`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """Latency of records. Names below the depth of the query are empty.
+    """Latency of records. A query groups by datastream, by task or by partition; the names below that level
+    are empty.
 
     `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
     """
@@ -143,8 +144,8 @@ def lag_by_partition(
 ) -> list[LagRow]:
     """Return the lag of each partition that reported in the range, most records first.
 
-    `least_ms`: omit partitions that have no older waiting records and would have reported them by the end of
-    the range.
+    `least_ms`: return only partitions with records that have waited for longer than this, and partitions with
+    waiting records that have not reported recently.
     """
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""

@@ -37,16 +37,16 @@ class PinotSettings(Settings):
     """Bootstrap servers of the cluster at the addresses that Pinot uses, if these differ (for example in
     containers)."""
     secrets_by_reference: bool = False
-    """Store only names of environment variables in the tables instead of the secrets of that cluster. Pinot's
-    controllers and servers then need these variables: `HEADRACE_SASL_JAAS_CONFIG`,
-    `HEADRACE_SSL_KEYSTORE_KEY`, `HEADRACE_SSL_KEY_PASSWORD`, if the cluster needs them."""
+    """Store names of environment variables in the tables instead of the secrets of `stream_cluster`. Set the
+    variables that the cluster requires on Pinot's controllers and servers: `HEADRACE_SASL_JAAS_CONFIG`,
+    `HEADRACE_SSL_KEYSTORE_KEY`, `HEADRACE_SSL_KEY_PASSWORD`."""
     replication: int = Field(default=1, ge=1)
     """Number of Pinot servers that store each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)
     """Retention in days by table name, for tables whose retention differs from the default."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
     """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer, `{snapshot = "ENABLE",
-    metadataTTL = 7200000}` limits the keys in memory to those of the last two hours; on 1.1 to 1.3 write
+    metadataTTL = 7200000}` keeps only the keys of the last two hours in memory; on 1.1 to 1.3 write
     `enableSnapshot = true` instead of `snapshot`."""
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Number of rows after which a consuming segment is committed."""

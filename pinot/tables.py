@@ -17,8 +17,9 @@ from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementE
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""Value that Pinot stores for a null number, and that rows have in `bytes_out` if it is unknown: that column
-was published as not nullable, and the Avro type of a row never changes. No number of Headrace is negative."""
+"""Value that Pinot stores for a null number. Rows also contain it in `bytes_out` if that rate is unknown,
+because the column was published as not nullable and its Avro type cannot change. No real value in these
+tables is negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,11 @@ class PartitionMetric:
     """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
 
     `bytes_in_per_second` and `messages_in_per_second` are as sampled: with Cruise Control an average over the
-    topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if it was not measured (Headrace's
-    sampler cannot). `growth_bytes` over `growth_ms` is the growth of the partition's log since the previous
-    sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of the partition: the rate
-    of its growth; if unknown, the last known rate; if there is none, the sampled rate. `shrunk` is 1 if the
-    log was smaller than before. `source` names the sampler (see `pmp.settings`).
+    topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if the sampler cannot measure it,
+    such as Headrace's sampler. `growth_bytes` over `growth_ms` is the growth of the partition's log since the
+    previous sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of the partition:
+    the rate of its growth; if unknown, the last known rate; if there is none, the sampled rate. `shrunk` is 1
+    if the log was smaller than before. `source` names the sampler (see `pmp.settings`).
     """
 
     time_ms: int
@@ -85,9 +86,10 @@ class IncidentRow:
     """An incident as of `changed_ms`.
 
     Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
-    alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that it cost.
-    `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to its end.
-    `records_late`: number of these records that were late, for the objective that most of them missed.
+    alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that the
+    incident used up. `is_late`: 1 or 0. `records_delivered`: number of records from the incident's start to
+    its end. `records_late`: number of these records that were late, for the objective that the most records
+    missed.
     """
 
     changed_ms: int

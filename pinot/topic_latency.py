@@ -1,8 +1,8 @@
 """Latency of the records of each topic: queries of the monitor over thousands of topics.
 
-The first two run several times a minute, so results stay in Pinot's form, rows of numbers or columns, without
-an object per topic. If one number for all topics of a datastream is enough, Pinot sums them: the result then
-has one row for each datastream instead of one row for each topic.
+`arrived` and `lateness` run several times a minute, so they return rows or columns of numbers as received
+from Pinot, without an object per topic. If one number for all topics of a datastream is enough, Pinot sums
+them: the result then has one row for each datastream instead of one row for each topic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_AGES: Final = 20
 _SECOND_MS: Final = 1_000
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
-"""Maximum number of groups named in a query; beyond it, the query covers all."""
+"""Maximum number of groups named in a query; for more groups, the query covers all groups."""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
@@ -39,8 +39,8 @@ def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> li
     """Return one row for each topic with rows in the range.
 
     Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
-    of its histogram. Numbers are as summed by Pinot. Places of `together` have one row, with `EVERY_TOPIC`.
-    Raises the errors of `PinotClient.ask`.
+    of its histogram. Numbers are as summed by Pinot. Each place in `together` has one row, with `EVERY_TOPIC`
+    as the topic. Raises the errors of `PinotClient.ask`.
     """
     return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
 
@@ -80,7 +80,7 @@ def _grouped(
     first, width = names.count(",") + 1, len(rows[0]) if rows else 0
     for row in rows:
         if len(row) != width or not 0 <= sum(row[first:]) < _MOST_COUNTED:
-            raise ValueError(f"invalid counts of {row[:first]}: {row[first:]}")
+            raise ValueError(f"invalid counts for {row[:first]}: {row[first:]}")
     return rows
 
 
@@ -88,8 +88,8 @@ def _grouped(
 class LateColumns:
     """Places as columns of equal length.
 
-    The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above that of the age;
-    `within`: records in its own bucket.
+    The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above the bucket of the
+    age; `within`: records in the bucket of the age.
     """
 
     places: Sequence[Place]
@@ -128,8 +128,8 @@ def stale_by_topic(
 ) -> Mapping[int, Mapping[Place, float]]:
     """Return, by age in ms, the seconds for which records of a topic waited for longer than that.
 
-    Rounded to ten seconds, or to the interval of the measurements if that is longer. Topics without such
-    records stay at Pinot. Raises the errors of `PinotClient.ask`.
+    Rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns no rows
+    for topics without such records. Raises the errors of `PinotClient.ask`.
     """
     found: dict[int, dict[Place, float]] = {age: {} for age in ages_ms}
     for start in range(0, len(ages_ms), _MOST_AGES):
@@ -160,7 +160,7 @@ def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list
 
 
 def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
-    """Yield the ranges of buckets that the ages distinguish: each age's own bucket, and those between."""
+    """Yield ranges of buckets: one for the bucket of each age, and one for the buckets between two ages."""
     begin = 0
     for own in sorted({latency_bucket(age) for age in ages_ms}):
         if own > begin:

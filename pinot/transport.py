@@ -1,8 +1,8 @@
 """One HTTP exchange with a Pinot server, bounded in size and in total time.
 
-httpx applies its time-outs to each read, so a server that sends a byte now and then never exceeds one; and a
-compressed response can expand to thousands of times its size. Cancelling a task bounds the time, and gzip is
-decompressed here in steps.
+httpx applies its timeouts to each read, so a server that sends a byte now and then never times out. A
+compressed response can also expand to thousands of times its size. This module therefore limits the total
+time, and decompresses gzip in steps of limited size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.errors import AnswerTooLarge
 from pinot.settings import PinotSettings
 
 HEADERS: Final = {"Accept-Encoding": "gzip"}
-"""Headers for clients on this transport: it supports no other compression."""
+"""Headers for clients on this transport, which supports only gzip."""
 _AS_SENT: Final = frozenset({"", "identity"})
 _WITH_GZIP_HEADER: Final = zlib.MAX_WBITS | 16
 _RAW_HEADERS: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -73,7 +73,7 @@ async def _body(response: httpx.Response, most: int) -> bytes:
     if encoding == "gzip":
         return await _joined(_opened(response.aiter_raw()), most)
     raise httpx.DecodingError(
-        f"unexpected compression {encoding!r} of the response", request=response.request
+        f"unexpected Content-Encoding of the response: {encoding!r}", request=response.request
     )
 
 

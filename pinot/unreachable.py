@@ -20,5 +20,5 @@ def translated(server: str) -> Iterator[None]:
     except httpx.HTTPError as error:
         raise Unreachable(
             f"cannot reach the Pinot {server}: {str(error) or type(error).__name__}",
-            advice="check that it runs: headrace-dev stack status",
+            advice="check that Pinot is running (of a local stack: headrace-dev stack status)",
         ) from error

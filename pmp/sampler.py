@@ -1,7 +1,7 @@
 """The sampler: measures a cluster's partitions at an interval and writes Cruise Control samples.
 
-One sampler per cluster is enough, so a sampler measures only while `is_leader` returns True. It has one
-thread. An unreachable cluster is retried at the next interval. An unexpected error ends the thread and is
+One sampler per cluster is enough, so a sampler measures only while `is_leader` returns True. The sampler has
+one thread. An unreachable cluster is retried at the next interval. An unexpected error ends the thread and is
 stored in `failure`.
 """
 

@@ -25,8 +25,7 @@ class SampledCluster(Settings):
     """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
     """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; while Cruise Control
-    moves replicas, it writes samples only to this topic. If the topic is missing, it is read once it
-    exists."""
+    moves replicas, it writes samples only to this topic. The topic may be created later."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -34,7 +33,8 @@ class SampledCluster(Settings):
     internal: bool = False
     """Keep samples of topics whose names start with two underscores."""
     enabled: bool = True
-    """Read this cluster. If reading is disabled and enabled again, it resumes from the last position."""
+    """Read the samples of this cluster. If you disable and later enable reading, it resumes from the last
+    position."""
 
     @model_validator(mode="after")
     def _can_match(self) -> SampledCluster:
@@ -54,17 +54,18 @@ class JobSettings(Settings):
     """The Spark job `headrace pmp run`."""
 
     master: str = "local[4]"
-    """Spark master; empty to use that of spark-submit."""
+    """Spark master. If empty, spark-submit chooses the master."""
     spark_options: dict[str, str] = Field(default_factory=dict)
-    """Spark options, such as `spark.executor.memory`; they override Headrace's."""
+    """Spark options, such as `spark.executor.memory`. These options override the options that Headrace
+    sets."""
     quick_start: bool = False
     """Limit JIT compilation in the driver's JVM, for short runs. Startup takes a quarter less time, but the
     job then runs slower."""
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode the whole job runs in the driver."""
     spark_log: str = ".headrace/pmp-spark.log"
-    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. If this is
-    empty, or if spark-submit starts the job, Spark logs to stderr."""
+    """File for Spark's own log, if this process starts Spark. The file grows to 10 MiB, and one older file is
+    kept. If the setting is empty, or if spark-submit starts the job, Spark logs to stderr."""
     checkpoint_folder: str = ".headrace/pmp"
     """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
@@ -72,11 +73,12 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Number of Python tasks per batch and cluster, at most `buckets`. This number cannot be changed after
-    the first run with a checkpoint folder."""
+    """Number of Python tasks per batch and cluster; must not exceed `buckets`. This number cannot be changed
+    after the first run with a checkpoint folder."""
     buckets: int = Field(default=16, ge=1, le=4096)
-    """Number of parts of a cluster's partition state; with more parts, more tasks can share it. The number
-    cannot be changed after the first run with a checkpoint folder: any other number is rejected."""
+    """Number of parts into which the partition state of a cluster is divided. More parts allow more tasks to
+    share the work. The number cannot be changed after the first run with a checkpoint folder: any other
+    number is rejected."""
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
@@ -113,7 +115,7 @@ class RollupSettings(Settings):
     interval_seconds: Seconds = 300.0
     """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)
-    """Age up to which hours are checked for late samples. Must be less than the retention of
+    """Age up to which hours are checked for late samples. The age must be less than the retention of
     `partitionMetrics`."""
 
 
@@ -132,10 +134,10 @@ class ProviderSettings(Settings):
     window_seconds: Seconds = 3600.0
     """Window over which loads are computed."""
     statistic: Statistic = Statistic.P95
-    """Statistic over the window that is used as the load of a partition."""
+    """Statistic of the rates within the window, used as the load of a partition."""
     default_bytes_per_second: float | None = Field(default=None, ge=0, le=HIGHEST_RATE)
-    """Load of a partition whose topic has no measurements; if 0 or unset,
-    `assigner.unknown.bytes_per_second`."""
+    """Load of a partition whose topic has no measurements. If 0 or unset, `assigner.unknown.bytes_per_second`
+    is used."""
     samples_up_to_seconds: Seconds = 7200.0
     """Longest window that is computed from samples. Longer windows are computed from the hourly rollups."""
     refresh_seconds: float = Field(default=10.0, ge=0)
@@ -145,12 +147,12 @@ class ProviderSettings(Settings):
     oldest_answer_seconds: Seconds = 86_400.0
     """Maximum age of the last known loads, which are used while Pinot does not respond."""
     topic_history_hours: float = Field(default=168.0, gt=0)
-    """Maximum age of past means that are used for a topic without samples."""
+    """For a topic without recent samples, maximum age of earlier average loads that may be used instead."""
     kept_up_seconds: Seconds = 60.0
     """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
     replaces the average if the lag of the partition is at most this many seconds."""
     cache_folder: str = ""
-    """Folder for the last known loads across restarts; empty keeps them in memory only."""
+    """Folder that keeps the last known loads across restarts. If empty, they are kept in memory only."""
 
 
 class PmpSettings(Settings):

@@ -18,14 +18,15 @@ NAMES: Final = ("zookeeper", "source", "destination", "pinot")
 
 @dataclass(frozen=True)
 class ServerResources:
-    """Resources of the servers: heap in MiB, and a Java (None: find one)."""
+    """Resources of the servers: heap in MiB, and the Java to use (None: search for one)."""
 
     zookeeper_heap_mib: int = 128
     kafka_heap_mib: int = 512
     pinot_heap_mib: int = 512
     java: JavaRuntime | None = None
     quick_start: bool = False
-    """For stacks that run for minutes; see `Jvm.quick_start`. ZooKeeper always starts this way."""
+    """Use only the JVM's first compiler (see `Jvm.quick_start`), for stacks that run for minutes. ZooKeeper
+    always uses only that compiler."""
 
 
 @dataclass(frozen=True)

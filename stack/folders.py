@@ -27,7 +27,8 @@ def cache_folder() -> Path:
 
 
 def stack_home() -> Path:
-    """Return `.headrace/stack` of HEADRACE_HOME, of the checkout around the working folder, or of that."""
+    """Return `.headrace/stack` in HEADRACE_HOME, else in the checkout that contains the working folder, else
+    in the working folder."""
     if os.environ.get(HOME_VARIABLE):
         return Path(os.environ[HOME_VARIABLE]).absolute() / ".headrace" / "stack"
     here = Path.cwd()
@@ -59,7 +60,7 @@ def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Create the folder and lock it; other processes that lock the same one wait."""
+    """Create the folder and lock it; other processes that lock the same folder wait."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

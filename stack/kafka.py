@@ -30,6 +30,11 @@ _INTERNAL: Final = "PLAINTEXT"
 _INTERNAL_PARTITIONS: Final = 8
 _FEATURES: Final = "bootstrap.checkpoint"
 """File from which a broker that starts for the first time reads the feature versions of the cluster."""
+_OF_KRAFT: Final = (
+    *("process.roles", "node.id", "controller.", "broker.session", "broker.heartbeat"),
+    "metadata.",
+)
+"""Beginnings of settings that brokers without KRaft do not know."""
 _SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
@@ -62,11 +67,13 @@ class KafkaNode(Server):
         *,
         jvm: Jvm = DEFAULT_JVM,
         properties: Mapping[str, object] | None = None,
+        zookeeper: str = "",
     ) -> None:
         super().__init__(cluster if len(nodes) == 1 else f"{cluster}-{node_id}", folder, jvm)
         self.node_id = node_id
         self._nodes = tuple(nodes)
         self._properties = dict(properties or {})
+        self._zookeeper = zookeeper
         self._mine = self._nodes[node_id - 1]
 
     @property
@@ -123,11 +130,24 @@ class KafkaNode(Server):
             values[f"{topic}.min.isr"] = max(1, replicas - 1)
         if len(self._nodes) > 1:
             values["broker.rack"] = f"rack-{self.node_id}"
-        return values | self._properties
+        return (self._with_zookeeper(values) if self._zookeeper else values) | self._properties
+
+    def _with_zookeeper(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the settings of a broker without KRaft."""
+        clients, protocols = str(values["listeners"]), str(values["listener.security.protocol.map"])
+        kept = {key: value for key, value in values.items() if not key.startswith(_OF_KRAFT)}
+        return kept | {
+            "broker.id": self.node_id,
+            "zookeeper.connect": self._zookeeper,
+            "listeners": clients.rpartition(",CONTROLLER://")[0],
+            "listener.security.protocol.map": protocols.partition(",")[2],
+        }
 
     def _prepare(self) -> None:
         file = self.folder / "server.properties"
         file.write_text(properties_text(self.configuration()), encoding="utf-8")
+        if self._zookeeper:
+            return
         formatted = self.folder / "formatted"
         if not formatted.exists():
             shutil.rmtree(self.folder / "data", ignore_errors=True)
@@ -158,7 +178,7 @@ class KafkaNode(Server):
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None
-        identity = f"{len(self._nodes)}\n{settings}\n{jar_sets.class_path('kafka')}"
+        identity = f"{len(self._nodes)}\n{settings}\n{self._class_path()}"
         return cache_folder() / "kafka" / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     def _run_storage_tool(self, file: Path) -> None:
@@ -182,14 +202,14 @@ class KafkaNode(Server):
         return file.read_text(encoding="utf-8")
 
     def _class_path(self) -> str:
-        return jar_sets.class_path("kafka")
+        return jar_sets.class_path(self.jvm.jar_set or "kafka")
 
     def _program(self) -> Sequence[str]:
         return ["kafka.Kafka", str(self.folder / "server.properties")]
 
 
 def _keep(made: Path, kept: Path) -> None:
-    """Copy a file to its place atomically: other processes may do the same."""
+    """Copy a file to its place atomically, because other processes may do the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     arriving = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
     shutil.copyfile(made, arriving)
@@ -215,12 +235,22 @@ class KafkaCluster:
         *,
         jvm: Jvm = DEFAULT_JVM,
         properties: Mapping[str, object] | None = None,
+        zookeeper: str = "",
     ) -> None:
-        """`properties`: override the defaults in server.properties of every node."""
+        """`properties`: override the defaults in server.properties of every node. `zookeeper`: address of a
+        ZooKeeper with a path, for releases without KRaft."""
         self.name = name
         self.folder = folder
         self.nodes = tuple(
-            KafkaNode(name, number, folder / f"node-{number}", nodes, jvm=jvm, properties=properties)
+            KafkaNode(
+                name,
+                number,
+                folder / f"node-{number}",
+                nodes,
+                jvm=jvm,
+                properties=properties,
+                zookeeper=zookeeper,
+            )
             for number in range(1, len(nodes) + 1)
         )
 
@@ -238,7 +268,7 @@ class KafkaCluster:
         return all(node.is_alive() for node in self.nodes)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all nodes concurrently; if one fails, kills all and raises its error."""
+        """Start all nodes concurrently. If a node fails, kill all nodes and raise its error."""
         with ExitStack() as undo:
             undo.callback(self.kill)
             for_each(self.nodes, KafkaNode.launch)

@@ -1,6 +1,6 @@
 """Pinot 0.11 in one JVM: its own ZooKeeper, controller, broker and server, started by `pinot.groovy`.
 
-It is stopped by SIGKILL: a clean stop takes half a minute, and SIGKILL loses no data.
+Pinot is stopped by SIGKILL, because a clean stop takes half a minute, and SIGKILL loses no data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PinotPorts:
     controller: int
     broker: int
     server: int
-    """Port for brokers. No setting of Pinot restricts it to an address: `pinot.groovy` does."""
+    """Port for brokers. Pinot has no setting to bind this port to loopback; `pinot.groovy` binds it."""
     admin: int
     zookeeper: int
 

@@ -52,8 +52,8 @@ class StackPorts:
 def free_ports(count: int) -> list[int]:
     """Return ports that can be bound now, and reserve them against other calls until the process ends.
 
-    They are below the range that the kernel uses for outgoing connections, so that no connection takes one by
-    chance while a server is down.
+    The ports are below the range that the kernel uses for outgoing connections, so that no connection takes a
+    port by chance while a server is down.
     """
     found: list[int] = []
     for _ in range(_ATTEMPTS):

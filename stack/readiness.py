@@ -16,7 +16,8 @@ _CORRELATION: Final = 7
 
 
 def zookeeper(port: int) -> str:
-    """Check with `ruok` that it runs, and with `srvr` that it has a role, that is, serves sessions."""
+    """Check with `ruok` that ZooKeeper runs, and with `srvr` that it has a role and therefore serves
+    sessions."""
     try:
         if _four_letters(port, b"ruok") != "imok":
             return "ZooKeeper does not respond to ruok with imok"
@@ -27,7 +28,7 @@ def zookeeper(port: int) -> str:
 
 
 def zookeeper_role(port: int) -> str:
-    """Return `standalone`, `leader`, `follower`, or "" if it does not serve."""
+    """Return `standalone`, `leader` or `follower`; "" if ZooKeeper does not serve sessions."""
     try:
         answer = _four_letters(port, b"srvr")
     except OSError:
@@ -59,7 +60,8 @@ def kafka(port: int, brokers: int) -> str:
 
 
 def _request(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """Send a request in Kafka's protocol, header version 1; return the response after its correlation id."""
+    """Send a request in Kafka's protocol, header version 1; return the response without its correlation
+    id."""
     client = b"headrace-stack"
     header = struct.pack(f">hhih{len(client)}s", key, version, _CORRELATION, len(client), client)
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
@@ -80,8 +82,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _brokers_in(response: bytes) -> tuple[int, int]:
     """Return the number of brokers and the controller's id (or -1) from a Metadata response of version 1.
 
-    It contains an array of (id int32, host string, port int32, rack nullable string), then the controller's
-    id.
+    The response contains an array of (id int32, host string, port int32, rack nullable string), then the
+    controller's id.
     """
     (count,) = struct.unpack_from(">i", response)
     position = 4

@@ -39,15 +39,17 @@ _LOG4J: Final = """\
 
 @dataclass(frozen=True)
 class Jvm:
-    """Heap and Java of a server."""
+    """Heap, Java and jars of a server."""
 
     heap_mib: int
     java: JavaRuntime | None = None
-    """If it is None, Java is searched for at the first start of the server."""
+    """If the Java is None, it is searched for at the first start of the server."""
     quick_start: bool = False
     """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
     """Additional options for the JVM."""
+    jar_set: str = ""
+    """Jars in place of those of the server, for another release of it."""
 
     def runtime(self) -> JavaRuntime:
         """Return the Java to use. Raises JavaMissing."""
@@ -113,7 +115,7 @@ class Server(ABC):
         return self._held().pid
 
     def is_alive(self) -> bool:
-        """Return whether its process runs."""
+        """Return whether the server's process runs."""
         return self._process is not None and self._process.is_alive()
 
     def start(self, cancelled: threading.Event | None = None) -> None:
@@ -122,7 +124,7 @@ class Server(ABC):
         self.wait_until_ready(cancelled=cancelled)
 
     def launch(self, *, releasable: bool = False) -> None:
-        """Start the process and return immediately; no effect if it runs.
+        """Start the process and return immediately; no effect if the server runs.
 
         Raises PortTaken, JavaMissing, JarsUnavailable and its subclasses, DiskFull, ServerDied.
         """
@@ -194,12 +196,12 @@ class Server(ABC):
         return self._held().release()
 
     def wipe(self) -> None:
-        """Remove its folder with configuration, data and log. The server must not be running."""
+        """Remove the server's folder with configuration, data and log. The server must not be running."""
         assert not self.is_alive(), f"{self.name} is running"
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log_tail(self, lines: int = LOG_LINES_SHOWN) -> list[str]:
-        """Return the last lines of its log."""
+        """Return the last lines of the server's log."""
         return tail(self.log_file, lines)
 
     def java_command(self, options: Sequence[str], program: Sequence[str]) -> list[str]:
@@ -217,11 +219,12 @@ class Server(ABC):
         return [launcher, f"@{_argument_file(self.folder, program[0], arguments)}", *program]
 
     def has_class_archive(self) -> bool:
-        """Return whether its next start uses a class archive."""
+        """Return whether the next start of the server uses a class archive."""
         return bool(archive_options(self.jvm.runtime(), self._class_path()))
 
     def make_class_archive(self) -> None:
-        """Make a class archive unless it exists: start the server once, and kill it; it must not run.
+        """Make a class archive unless it exists: start the server once, and kill it. The server must not be
+        running.
 
         Raises the errors of `start`, and ServerDied if the JVM makes no archive.
         """

@@ -1,7 +1,7 @@
 """The whole stack: up, down, status, addresses.
 
-`up` starts all servers that do not run, concurrently, each as soon as its jars are available. It ends with
-all servers ready, or with all servers stopped that it had started.
+`up` starts all servers that do not run, concurrently, each as soon as its jars are available. Afterwards, all
+servers are ready; if a server failed, `up` has stopped all servers that it had started.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Lifetime(enum.Enum):
     HELD = "held"
     """Servers end with the process that started them, however it ends."""
     RELEASABLE = "releasable"
-    """Servers end with that process until `Stack.release()`, and outlive it afterwards."""
+    """Servers end with the process that started them until `Stack.release()`, and outlive it afterwards."""
     DETACHED = "detached"
-    """Servers end with that process while `up` runs, and outlive it afterwards."""
+    """Servers end with the process that started them while `up` runs, and outlive it afterwards."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ServerStatus:
     address: str
     pid: int | None = None
     lacks: str = ""
-    """Reason why it is not ready."""
+    """Reason why the server is not ready; empty otherwise."""
     memory_mib: int | None = None
     """Resident memory."""
     log_file: str = ""
@@ -186,7 +186,7 @@ class Stack:
         except NotInTime as error:
             raise NotInTime(
                 f"{name} is running but not ready: {server.lacks()}",
-                advice=f"see headrace-dev stack logs {name}, or restart it with down and up",
+                advice=f"see headrace-dev stack logs {name}, or restart the server with down and up",
             ) from error
         self._report(f"{name}: already running at {server.address}")
 
@@ -246,7 +246,7 @@ class Stack:
         if before not in (None, self.ports) and any(self._is_running(name) for name in NAMES):
             raise AlreadyBusy(
                 f"servers of {self.home} run on other ports",
-                advice="stop them first with headrace-dev stack down, or use another --home",
+                advice="stop these servers first with headrace-dev stack down, or use another --home",
             )
 
     @contextlib.contextmanager

@@ -68,7 +68,7 @@ class ZooKeeperServer(Server):
 
     @property
     def role(self) -> str:
-        """`standalone`, `leader`, `follower`, or "" if it does not serve."""
+        """`standalone`, `leader` or `follower`; "" if the server does not serve sessions."""
         return readiness.zookeeper_role(self.port)
 
     def ports(self) -> Mapping[str, int]:

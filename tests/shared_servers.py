@@ -7,6 +7,7 @@ the run. Tests use unique names of topics, groups and roots.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import threading
@@ -25,7 +26,11 @@ from stack.process.parallel import for_each
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
 
-QUICK_KAFKA: Final = Jvm(heap_mib=512, quick_start=True)
+KAFKA_RELEASE: Final = os.environ.get("KAFKA_RELEASE", "")
+"""Set of jars (stack/jars) of the shared brokers; empty: that of the other tests."""
+_WITH_ZOOKEEPER: Final = KAFKA_RELEASE == "kafka-2.8"
+"""Whether the release has no KRaft fit for use."""
+QUICK_KAFKA: Final = Jvm(heap_mib=512, quick_start=True, jar_set=KAFKA_RELEASE)
 QUICK_PINOT: Final = Jvm(heap_mib=256, quick_start=True)
 BROKER_PROPERTIES: Final = {
     "log.retention.ms": -1,
@@ -38,6 +43,7 @@ BROKER_PROPERTIES: Final = {
 Few threads, since each wakes up even on an idle broker.
 """
 
+_KAFKA: Final = ("source", "destination")
 _INPUT: Final = "shared_servers"
 _SERVERS: Final = pytest.StashKey["SharedServers"]()
 _SOCKET: Final = pytest.StashKey["_Socket"]()
@@ -54,7 +60,8 @@ class SharedServers:
             "zookeeper": free_ports(1)[0],
             "pinot": PinotPorts.free(),
         }
-        self._servers = {name: server(name, folder, ports) for name, ports in self._ports.items()}
+        zookeeper = f"127.0.0.1:{self._ports['zookeeper']}" if _WITH_ZOOKEEPER else ""
+        self._servers = {name: server(name, folder, ports, zookeeper) for name, ports in self._ports.items()}
         self._locks = {name: threading.Lock() for name in self._ports}
 
     def ports_of(self, names: Sequence[str]) -> list[Any]:
@@ -63,6 +70,8 @@ class SharedServers:
         return [self._ports[name] for name in names]
 
     def _start(self, name: str) -> None:
+        if _WITH_ZOOKEEPER and name in _KAFKA:
+            self._start("zookeeper")
         with self._locks[name]:
             if not self._servers[name].is_alive():
                 self._servers[name].start()
@@ -73,14 +82,26 @@ class SharedServers:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def server(name: str, folder: Path, ports: Any) -> KafkaCluster | ZooKeeperServer | PinotServer:
-    """Return the shared server of that name without starting it; worker processes use its addresses."""
+def server(
+    name: str, folder: Path, ports: Any, zookeeper: str = ""
+) -> KafkaCluster | ZooKeeperServer | PinotServer:
+    """Return the shared server of that name without starting it; worker processes use its addresses.
+
+    `zookeeper`: address for brokers without KRaft.
+    """
     match name:
         case "zookeeper":
             return ZooKeeperServer(name, folder / name, ports)
         case "pinot":
             return PinotServer(name, folder / name, ports, jvm=QUICK_PINOT)
-    return KafkaCluster(name, folder / name, [ports], jvm=QUICK_KAFKA, properties=BROKER_PROPERTIES)
+    return KafkaCluster(
+        name,
+        folder / name,
+        [ports],
+        jvm=QUICK_KAFKA,
+        properties=BROKER_PROPERTIES,
+        zookeeper=f"{zookeeper}/{name}" if zookeeper else "",
+    )
 
 
 class _Socket:

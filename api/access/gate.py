@@ -1,7 +1,7 @@
 """Authentication of each request before its body is read, authorization for its endpoint, and rate limits.
 
-Rates are limited per caller, by token bucket: it holds at most `burst` calls and refills at `per_second`. So
-at most `burst + per_second * t` calls pass in any `t` seconds; rejected calls do not count.
+Rates are limited per caller, by a token bucket that holds at most `burst` calls and refills at `per_second`.
+Therefore at most `burst + per_second * t` calls pass in any `t` seconds; rejected calls do not count.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def _is_of_an_instance(headers: Headers) -> bool:
 
 
 def _is_of_the_pages(path: str, headers: Headers) -> bool:
-    """Return whether a request is for a file of the web pages. Browsers send no credentials when they open a
-    page; the files are public, and the pages request /v1 with the rights of their user."""
+    """Return whether a request is for a file of the web pages. The files are public, because browsers send no
+    credentials when they open a page. The pages then request /v1 with the rights of their user."""
     is_door = path == "/" and "text/html" in headers.get("accept", "")
     return is_door or path == PAGES_PATH.rstrip("/") or path.startswith(PAGES_PATH)
 
@@ -278,9 +278,9 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
-    """Return a check of whether the credentials of a request still permit an action, for long-lived
-    responses. The check also fails if the credentials cannot be verified at the moment: then the client
-    reconnects and receives the reason."""
+    """Return a function that checks, during long-lived responses, whether the credentials of a request still
+    permit an action. The check also fails if the credentials cannot be verified at the moment: then the
+    client reconnects and receives the reason."""
     access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 

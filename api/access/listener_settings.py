@@ -24,7 +24,8 @@ class TlsSettings(Settings):
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`; preferably set in the environment."""
     client_ca_file: str = ""
-    """Certificate authorities (PEM) for client certificates; empty: none are requested."""
+    """Certificate authorities (PEM) for client certificates. If empty, no client certificates are
+    requested."""
     client_certificates: Literal["optional", "required"] = "optional"
     """Whether a client certificate is optional or required."""
     instances_ca_file: str = ""
@@ -120,7 +121,7 @@ def _is_safe(url: str) -> bool:
 
 
 class AccessSettings(Settings):
-    """Authentication of callers. Off without `token_file`, `oidc` and certificates."""
+    """Authentication of callers. Without `token_file`, `oidc` and certificates, authentication is off."""
 
     token_file: str = ""
     """File with the hashes of tokens (`headrace token add`); reloaded when it changes."""
@@ -153,14 +154,14 @@ class LimitSettings(Settings):
     together is 200."""
     head_seconds: float = Field(default=10.0, gt=0)
     """Timeout for receiving the headers of a request. The timeout starts with the connection or, for a later
-    request on the same connection, with the first byte of the request. Also the timeout of the TLS
-    handshake."""
+    request on the same connection, with the first byte of the request. The TLS handshake has the same
+    timeout."""
     body_seconds: float = Field(default=30.0, gt=0)
     """Timeout for receiving the body of a request."""
     answer_seconds: float = Field(default=60.0, gt=0)
     """Timeout for a client to read the next part of a response."""
     unread_bytes: int = Field(default=67_108_864, ge=1)
-    """Maximum total size of a listener's responses that clients have not read yet, in bytes. If it is
+    """Maximum total size of a listener's responses that clients have not read yet, in bytes. If this size is
     exceeded, the responses that have waited longest are aborted."""
     connections: int = Field(default=1_000, ge=1)
     """Maximum number of connections per listener."""

@@ -129,8 +129,7 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
 
 
 def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change sets a consumer group other than the datastream's name, which was not set
-    before."""
+    """Return whether a change newly sets a consumer group other than the datastream's name."""
     group = after.metadata.get(GROUP_ID)
     if not group or group == after.name:
         return False

@@ -1,7 +1,7 @@
 """Table of all endpoints and the action that each requires. Endpoints that are not in the table reject every
 request.
 
-The owner of a datastream is checked when it is read for a change (`mirror.control.caller`).
+The owner of a datastream is checked when the datastream is read for a change (`mirror.control.caller`).
 `tests/unit/api/test_access_table.py` compares this table with the endpoints of the application.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from api.access.rights import Action
 
 SIGNED: Final = None
-"""For endpoints whose requests another instance signs. The endpoint verifies the signature
+"""Marks endpoints for requests that another instance signs. The endpoint verifies the signature
 (`api.fleet.questions`)."""
 
 SCHEME: Final = "Headrace"

@@ -23,7 +23,7 @@ from mirror.model.topics import TopicPartition
 STATUS_ACTIONS: Final = frozenset({"pause", "resume", "stop"})
 PAUSE_ACTIONS: Final = {"pauseSourcePartitions": True, "resumeSourcePartitions": False}
 REST: Final = "Brooklin's REST"
-"""Recorded as the requester, because requests on Brooklin's interface do not name a requester."""
+"""Requester that is recorded for actions on Brooklin's interface, because these requests do not name one."""
 _STOP_SECONDS: Final = 90.0
 """Brooklin's timeout for a stop."""
 _LOOK_SECONDS: Final = 0.2

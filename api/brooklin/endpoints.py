@@ -96,9 +96,9 @@ def without_stamps(datastream: Datastream) -> dict[str, str]:
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
-    """Return the idempotency record of a creation. Brooklin's client assigns each creation an id and repeats
-    it in retries. The name is part of the key: if a client reads a definition and creates it under another
-    name, the new definition contains the id of the original."""
+    """Return the idempotency record of a creation. Brooklin's client assigns an id to each creation, and
+    sends the same id when it retries. The name is part of the key: if a client reads a definition and creates
+    it under another name, the new definition contains the id of the original."""
     identity = datastream.metadata.get(UUID, "")
     if not identity:
         return None

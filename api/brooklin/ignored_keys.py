@@ -12,12 +12,13 @@ from mirror.errors import InvalidRequest
 BROOKLINS_POSITIONS: Final = "system.start.position"
 """Brooklin's key of start positions, read when a datastream is created through its interface."""
 _EVENT: Final = "system.event.metadata"
-"""Prefix of metadata keys for which the same rule applies."""
+"""Prefix of metadata keys that share one rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Advice on a key, and its values that are accepted because Headrace always behaves that way."""
+    """Advice on an unsupported key, and the values of the key that are accepted because they request what
+    Headrace always does."""
 
     advice: str
     fine: frozenset[str] = frozenset({"", "false"})

@@ -36,7 +36,7 @@ STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
 
 
 class RoutingRefusal(HeadraceError):
-    """A request that Rest.li rejects before Brooklin handles it. The message is that of Rest.li."""
+    """A request that Rest.li rejects before Brooklin handles it. The error has Rest.li's message."""
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class RoutingRefusal(HeadraceError):
 
 
 class BrooklinRefusal(HeadraceError):
-    """A request that Brooklin rejects. The message is that of Brooklin. `cause`: the reason, unless the
+    """A request that Brooklin rejects. The error has Brooklin's message. `cause`: the reason, unless the
     message already contains it."""
 
     def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:
@@ -220,8 +220,8 @@ class SpokenVersions:
 
 
 class BrooklinSurface:
-    """ASGI application of the listener for Brooklin clients. It marks requests to Brooklin's paths with this
-    listener and passes them on; other paths return 404."""
+    """ASGI application of the listener for Brooklin clients. The application passes on requests to Brooklin's
+    paths, marked with this listener, and returns 404 for other paths."""
 
     def __init__(self, app: ASGIApp, listener: str) -> None:
         self._app = app

@@ -198,8 +198,8 @@ def _template(datastream: Datastream) -> str:
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
-    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it. It
-    has no status, because none of Brooklin's statuses applies."""
+    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it. The
+    result has no status, because none of Brooklin's statuses applies."""
     return {
         "name": damaged.name,
         "connectorName": OUR_CONNECTOR,
@@ -209,8 +209,8 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
 
 
 def _pattern(selection: TopicSelection) -> str:
-    """Return the selection as one expression, because Brooklin has no exclusions: they become a negative
-    look-ahead."""
+    """Return the selection as one expression, because Brooklin has no exclusions: excluded topics become a
+    negative look-ahead."""
     if not selection.exclude:
         return selection.include
     return joined_look_ahead(selection.include, selection.exclude)
@@ -306,7 +306,7 @@ def key_contradictions(
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """Return the limits in effect, as metadata keys, if the metadata omits or contradicts them."""
+    """Return the limits in effect, as metadata keys, if the metadata omits or contradicts these limits."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     try:
@@ -406,7 +406,7 @@ def _changed_metadata(
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
     """Return the selection that the pattern describes. If the pattern is unchanged, return the current
-    selection, because the pattern combines its two expressions in one."""
+    selection, because the pattern combines the expressions of included and excluded topics in one."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

@@ -80,8 +80,8 @@ async def ask_leader(
     own: Callable[[], _T | None],
     read: Callable[[Any], _T | None],
 ) -> LeadersAnswer[_T]:
-    """Query only the leader, as `AllInstances.ask` does. `own` and `read` return None if the instance is not
-    the leader."""
+    """Query only the leader; otherwise like `AllInstances.ask`. `own` and `read` return None if the instance
+    is not the leader."""
     leader = leader_of(services, live)
     if leader is None:
         return LeadersAnswer(None, None, "no leader yet")

@@ -35,8 +35,8 @@ from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""Minimum time between two reads of the secret. It is read again after a mismatch, because it may have been
-replaced."""
+"""Minimum time between two reads of the secret. The secret is read again after a mismatch, because it may
+have been replaced."""
 
 
 class FleetCredentials:
@@ -163,8 +163,8 @@ class _NoAnswer(Exception):
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return those fields of a response that the model has. An instance of a newer version may send further
-    fields. Raises InvalidRequest."""
+    """Return the fields of a response that the model has; drop other fields, which an instance of a newer
+    version may send. Raises InvalidRequest."""
     found = bounds.mapping("the response", value)
     return {name: value for name, value in found.items() if name in model.model_fields}
 

@@ -86,8 +86,9 @@ class StateMemory:
     def read_part(
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
-        """Like `read`, for a value that is also a part of the cached value of a kind. `part` finds it there,
-        and raises LookupError if it is missing; the coordination store may nevertheless have it."""
+        """Return one object of a collection, such as one definition, as `read` returns the collection. `part`
+        finds the object in the cached collection, and raises LookupError if it is not there, for example
+        because it is newer."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -99,7 +100,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
-        """Cache a part of a kind that was read separately or just written, without reading the whole kind."""
+        """Cache one object of a collection that was read separately or has just been written."""
         seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -146,7 +147,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads for one request in one thread. `headers`: headers of its response."""
+    """Reads for one request in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services

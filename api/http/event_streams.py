@@ -70,15 +70,15 @@ class EventFeed:
         Busy if all slots are taken, TooOften if one of the names has reached its limit, Unreachable after
         `close`."""
         if self._is_closed:
-            raise Unreachable("this instance is shutting down", advice="connect to another one")
+            raise Unreachable("this instance is shutting down", advice="connect to another instance")
         if full := self._listeners.full_for(callers):
             raise TooOften(
-                f"{full} has {counted(self._most_each, 'stream')} of events on this instance",
+                f"{full} already has {counted(self._most_each, 'stream')} of events on this instance",
                 after_seconds=_PLACE_SECONDS,
                 advice="close a stream; an operator can change [api.limits]",
             )
         if self._listeners.is_full:
-            raise Busy(f"this instance has {self._most} event streams", advice="connect to another one")
+            raise Busy(f"this instance has {self._most} event streams", advice="connect to another instance")
         self._loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())
@@ -163,13 +163,13 @@ _GAP: Final = "the events in between are no longer stored"
 
 class EventStream(StreamingResponse):
     """Response to one listener. `only`: names of datastreams or groups whose events are sent; None means all.
-    `is_admitted`: function that returns whether the listener is still authorized. It is called before each
-    message; if the listener is not authorized, the stream ends. `callers`: names against whose limits the
-    listener counts.
+    `is_admitted`: function that returns whether the listener is still authorized. `is_admitted` is called
+    before each message; if the listener is no longer authorized, the stream ends. `callers`: names against
+    whose limits the listener counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
-    `gap` reports missed events. For filtered events, only the ids are sent, so that a listener that resumes
-    does not receive a gap for them.
+    `gap` reports missed events. Of events that `only` excludes, just the ids are sent, so that no gap is
+    reported for these events when the listener resumes.
     """
 
     def __init__(

@@ -76,8 +76,8 @@ SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no
 
 
 class SafeHeaders:
-    """Outermost ASGI middleware that adds those of `SAFE_HEADERS` to each response that the response does not
-    set."""
+    """Outermost ASGI middleware that adds each header of `SAFE_HEADERS` that a response does not set
+    itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -98,7 +98,7 @@ class SafeHeaders:
 class CutOffCalls:
     """ASGI middleware that responds with `refuse` to requests that the server cancels during shutdown.
 
-    Without it, uvicorn responds with a plain 500, which looks like a bug in Headrace.
+    Without this middleware, uvicorn responds with a plain 500, which looks like a bug in Headrace.
     """
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
@@ -130,8 +130,9 @@ class CutOffCalls:
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. It
-runs in a thread, one body at a time, so that other requests are not delayed."""
+"""Maximum size in bytes of a body checked in the event loop. The check of a larger body can take 100 ms. The
+check of a larger body therefore runs in a thread, one body at a time, so that other requests are not
+delayed."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 

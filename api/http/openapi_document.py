@@ -1,4 +1,5 @@
-"""OpenAPI document of /v1. FastAPI generates it from the endpoints, and this module completes it."""
+"""OpenAPI document of /v1. FastAPI generates the document from the endpoints, and this module completes the
+document."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def headers_of(error: errors.HeadraceError) -> dict[str, str]:
 
 
 def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
-    """Return a problem document (RFC 9457). `advice`: how to fix it; `errors`: errors of single fields, if
-    known."""
+    """Return a problem document (RFC 9457). `advice`: how to fix the problem; `errors`: errors of single
+    fields, if known."""
     status = status_of(error)
     fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {
@@ -206,7 +206,7 @@ class StrictModel(BaseModel):
 
 
 class SharedFields(BaseModel):
-    """Base of models with fields that others share. In JSON, the fields that a model itself declares come
+    """Base of models whose fields other models inherit. In JSON, the fields that a model itself declares come
     first."""
 
     @classmethod

@@ -1,7 +1,7 @@
 """Calls that query other servers.
 
-Only a few run at a time, in separate threads, so that they do not delay other requests. Each Kafka cluster
-gets one request at a time, so that an unresponsive cluster blocks only one thread.
+Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
+cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for later requests, and return it in the form that they receive. Time-outs are
-        converted, so that the status is always 503."""
+        """Keep the error for later requests, and return a copy. A timeout is converted to Unreachable, so
+        that the status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -144,24 +144,28 @@ class SlowCalls:
     """Executes slow calls. Used on the event loop's thread. `most_each`: limit per principal and per owner.
     `wait_seconds`: time to wait for a cluster that other calls use."""
 
-    def __init__(self, most_each: int = MOST_AT_ONCE, wait_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        most_each: int = MOST_AT_ONCE,
+        wait_seconds: float = ANSWER_SECONDS,
+        callers: frozenset[str] = frozenset(),
+        slots: CallSlots | None = None,
+    ) -> None:
         self._wait_seconds = wait_seconds
         self._most_each = most_each
-        self._shares = CallSlots(MOST_AT_ONCE, most_each)
-        self._callers: frozenset[str] = frozenset()
+        self._slots = slots or CallSlots(MOST_AT_ONCE, most_each)
+        self._callers = callers
 
     def of(self, callers: frozenset[str]) -> SlowCalls:
         """Return an object with the same limits for one caller. `callers`: names against whose limits the
         caller's calls count."""
-        mine = copy.copy(self)
-        mine._callers = callers  # noqa: SLF001 - its own copy
-        return mine
+        return SlowCalls(self._most_each, self._wait_seconds, callers, self._slots)
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if too many of them are this caller's. A call that needs a cluster
-        that another call uses is repeated when the other call ends. While it waits, it occupies no slot and
-        no thread."""
+        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. A call that
+        needs a cluster that another call uses is repeated when the other call ends. A waiting call occupies
+        no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:
@@ -170,19 +174,19 @@ class SlowCalls:
                 await _end_of(other, until - anyio.current_time())
 
     async def _run_once(self, call: Callable[[], _T]) -> _T:
-        full = self._shares.full_for(self._callers)
+        full = self._slots.full_for(self._callers)
         if full:
             raise TooOften(
                 f"{full} already has {self._most_each} calls in progress that query other servers",
                 after_seconds=_AGAIN_SECONDS,
                 advice="send them one at a time",
             )
-        if self._shares.is_full:
+        if self._slots.is_full:
             raise Busy(
                 f"{MOST_AT_ONCE} calls that query other servers are in progress",
                 advice="retry in a few seconds",
             )
-        with self._shares.taken(self._callers):
+        with self._slots.taken(self._callers):
             return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
 
 

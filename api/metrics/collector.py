@@ -48,7 +48,7 @@ class InstanceCollector(Collector):
         self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -310,8 +310,8 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
     """Return the latency histogram by datastream, so that percentiles cover all records of the datastream
-    that this instance copies. The histogram's sum is that of batch latencies, because the sum of record
-    latencies is not measured."""
+    that this instance copies. The sum of the histogram is the sum of batch latencies, because the sum of
+    record latencies is not measured."""
     family = HistogramMetricFamily(
         "headrace_latency_seconds",
         "from a record's timestamp, or its arrival at the source if the timestamp is wrong, to its"
@@ -339,7 +339,7 @@ class AdviceCollector(Collector):
         self._current = current
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -422,7 +422,7 @@ class CertificateCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

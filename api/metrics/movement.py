@@ -168,7 +168,7 @@ class AuditCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -198,15 +198,15 @@ class AuditCollector(Collector):
 
 
 class GroupCollector(Collector):
-    """Series of the consumer groups that follow. `current`: statuses of this instance, none if it does not
-    lead."""
+    """Series of the consumer groups that follow. `current`: statuses known to this instance; empty if this
+    instance does not lead."""
 
     def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
         self._current = current
         self._clock = clock
 
     def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
+        """Return no descriptions, because the metrics are known only at a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

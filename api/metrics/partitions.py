@@ -46,13 +46,14 @@ def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...
 
 
 class MetricSettings(Settings):
-    """Which partitions have their own series on `/metrics`. All other series are for datastreams or tasks."""
+    """Selection of the partitions that have their own series on `/metrics`. All other series are sums by
+    datastream or task."""
 
     every_partition: bool = False
     """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """Without `every_partition`, the number of partitions that have their own series: this many with the
-    oldest waiting records, and this many with the highest copy rate."""
+    """If `every_partition` is false, this many partitions with the oldest waiting records and this many with
+    the highest copy rate have their own series."""
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:

@@ -24,8 +24,8 @@ class HourNeedAnswer(HourNeed, RecordAnswer):
 class GroupNeedAnswer(GroupNeed, RecordAnswer):
     """Need of one group of datastreams. `tasks`: current number of tasks. `now`: number of tasks that the
     current load needs; null if unknown. `coming`: need by hour; empty without a forecast, and then `why`
-    names the missing data. `tried`, `covered`, `error`: accuracy of past forecasts: their number, the
-    fraction whose upper bound was not exceeded, and the median relative error of their median."""
+    names the missing data. `tried`, `covered`, `error`: accuracy of past forecasts: number of forecasts,
+    fraction whose upper bound was not exceeded, and median relative error of the median forecast."""
 
     coming: tuple[HourNeedAnswer, ...] = ()
 
@@ -47,13 +47,14 @@ class PastNeedAnswer(PastNeed, RecordAnswer):
 class AdviceAnswer(BaseModel):
     """Sizing advice of the leader.
 
-    `required_tasks`, `required_instances`: need now and in the near future. They rise immediately and fall
-    with a delay. They are null if the need of a datastream, which `why` names, is unknown. `tasks_at_least`,
-    `instances_at_least`: lower bounds of the need, which count only datastreams whose need is known. `rises`:
-    first hour that needs more. `peak`: hour with the greatest need; `peak_instances`: instances that it
-    needs. `lower_since_ms`: time since which fewer tasks have been sufficient; `lower_tasks`: their number.
-    `past_day`, `past_week`: the last 24 and 168 full hours, null if all hours are unknown.
-    `tasks_per_instance`: configured value. `computed_ms`: null if the leader has not computed it yet.
+    `required_tasks`, `required_instances`: need now and in the near future. Both numbers rise immediately and
+    fall with a delay. Both are null if the need of a datastream, which `why` names, is unknown.
+    `tasks_at_least`, `instances_at_least`: lower bounds of the need, which count only datastreams whose need
+    is known. `rises`: first hour that needs more tasks than now. `peak`: hour with the greatest need;
+    `peak_instances`: number of instances for that hour. `lower_since_ms`: time since which fewer tasks have
+    been sufficient; `lower_tasks`: that lower number of tasks. `past_day`, `past_week`: the last 24 and 168
+    full hours, null if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: time of
+    the computation; null if the leader has not computed advice yet.
     """
 
     computed_ms: int | None
@@ -97,7 +98,7 @@ class AdviceAnswer(BaseModel):
 
 @router.get("/advice")
 def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
-    """Return the capacity that the service needs now and in the next hours, as last computed by the leader:
-    once an hour, for now and a day ahead. `required_instances` and `required_tasks` are stable enough for an
-    autoscaler; if one is null, `why` names the missing input. Any instance responds."""
+    """Return the capacity that the service needs now and in the next day. The leader computes it once an
+    hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null, `why`
+    names the missing input. Any instance responds."""
     return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())

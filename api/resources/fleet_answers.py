@@ -1,4 +1,5 @@
-"""Queries between instances. They are not for clients, and not in the OpenAPI document."""
+"""Endpoints for queries between instances. These endpoints are not for clients and not in the OpenAPI
+document."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ SUBJECTS: Final[Mapping[str, Callable[[Services, Mapping[str, str]], Any]]] = {
 DOCUMENTS: Final[Mapping[str, Callable[[Services, Any], Any]]] = {DRY_RUN: told_dry_run}
 """Subjects whose query is a document."""
 _SLOW: Final = frozenset({DIAGNOSTICS})
-"""Subjects that are executed as slow calls, in addition to those in `DOCUMENTS`."""
+"""Subjects that are executed as slow calls, in addition to the subjects in `DOCUMENTS`."""
 
 
 class _Exchange:

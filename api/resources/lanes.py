@@ -63,7 +63,8 @@ class MovementAnswer(BaseModel):
     loses_data: bool
     """True if the source is expected to delete records before they are copied."""
     hidden_ms: int | None = None
-    """If only records hidden by an open transaction wait at the source, the age of the first of them."""
+    """Age of the first waiting record, if only records hidden by an open transaction wait at the source;
+    otherwise null."""
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
@@ -107,7 +108,7 @@ class HoldAnswer(BaseModel):
     share: float
     """Fraction of the time for which the quota throttled the lane."""
     broker: int | None
-    """Id of the throttling broker; null if it is not a quota of a broker."""
+    """Id of the throttling broker; null if the quota was not set on a broker."""
 
 
 class UnansweredAnswer(BaseModel):
@@ -117,9 +118,11 @@ class UnansweredAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     fetch_seconds: float | None
-    """For the fetch request to the source, without the time for which it may wait for records."""
+    """Seconds for the fetch request to the source, not counting the time for which the broker may wait for
+    records."""
     produce_seconds: float | None
-    """For the produce request with the lane's oldest batch, or for the requests before its first batch."""
+    """Seconds for the produce request with the lane's oldest batch, or for the requests before the lane's
+    first batch."""
 
 
 class WindowAnswer(BaseModel):
@@ -146,7 +149,7 @@ class PartitionState(AnswerModel, SharedFields):
     lag_records: int | None
     """Number of records at the source that are not at the destination."""
     lag_ms: int | None
-    """Age of the oldest of these records."""
+    """Age of the oldest record at the source that is not at the destination."""
     position: int | None = None
     """Next source offset to copy: every offset below it is at the destination."""
     source_end: int | None = None
@@ -160,9 +163,9 @@ class PartitionState(AnswerModel, SharedFields):
     movement: MovementAnswer | None = None
     """Movement of the partition's position; null if unknown."""
     source_window: WindowAnswer | None = None
-    """Broker of the source whose window limits the rate; null if it does not, or if unknown."""
+    """Source broker whose socket buffers limit the rate; null if no such limit is known."""
     destination_window: WindowAnswer | None = None
-    """Broker of the destination whose window limits the rate; null if it does not, or if unknown."""
+    """Destination broker whose socket buffers limit the rate; null if no such limit is known."""
 
 
 class LaneAnswer(PartitionState):
@@ -182,7 +185,7 @@ class LaneAnswer(PartitionState):
     """Phase of the lane: waiting, starting, copying, paused or stopping. For a partition that is not copied:
     paused, unplaced or left out."""
     reason: str
-    """Reason why the lane is not copying; while it copies, the quota that throttles it."""
+    """Reason why the lane is not copying; for a lane that copies, the quota that throttles the lane."""
     requested_by: str | None = None
     """User who paused the partition, if the request named one."""
     since_ms: int | None = None
@@ -191,9 +194,9 @@ class LaneAnswer(PartitionState):
     """Time since the user's pause."""
     retained_records: int | None = None
     """For a partition that is not copied: number of records at the source that are already copied. Retention
-    deletes these before it reaches the first uncopied record."""
+    deletes these records before uncopied records."""
     lost_records: int | None = None
-    """For a partition that is not copied: number of records that retention has deleted before they were
+    """For a partition that is not copied: number of records that retention deleted before they were
     copied."""
     per_second: dict[str, float] | None = None
     """Rates per second, by column names of the table mirrorMetrics."""
@@ -208,8 +211,8 @@ class LaneAnswer(PartitionState):
     backlog: str | None = None
     """Cause of the backlog of a lane that has been late since it started: `creation`, `pause` (by a user),
     `outage`, `worker` (a worker process was lost), `instance` (an instance lost its session), or `restart`
-    (of an instance, or a move). Null if the lane is or was on time since its start and no process was lost in
-    the last three minutes."""
+    (of an instance, or a move). Null if the lane has been on time at any moment since its start, and if no
+    process was lost in the last three minutes."""
     backlog_since_ms: int | None = None
     """Time (epoch ms) at which the worker process or the session was lost or, for other causes, at which the
     lane started to copy."""
@@ -311,13 +314,13 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group. Instances of older versions ignore it."""
+"""Parameter that limits a query for lanes to one group. Instances of older versions ignore this parameter."""
 _MOST_LANES: Final = 1_000_000
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
-    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only of
-    this group."""
+    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: group to
+    which the lanes are restricted."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, progress) for key, progress in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]

@@ -25,7 +25,7 @@ class MonitorActAnswer(BaseModel):
 
 class ActingAnswer(BaseModel):
     """Permission of monitors to act, which operators set. `changed_ms`: time of the last change (epoch ms);
-    null if it was never changed."""
+    null if the permission was never changed."""
 
     is_on: bool
     reason: str
@@ -94,7 +94,8 @@ def monitor(services: ServicesDep) -> MonitorAnswer:
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
     """Allow or forbid monitors to request rebalances. The change takes effect immediately, applies to every
-    instance and survives restarts. Monitors evaluate objectives and send alerts in both cases."""
+    instance and survives restarts. Monitors evaluate objectives and send alerts even if rebalances are
+    forbidden."""
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
@@ -102,7 +103,8 @@ def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
     """Become or remain the active monitor. The lease is available if no monitor has it, if its holder has not
-    renewed it for 30 seconds, or if the holder's instance has ended. Monitors call this in every turn."""
+    renewed it for 30 seconds, or if the holder's instance has ended. A monitor sends this request each time
+    that it evaluates the objectives."""
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""

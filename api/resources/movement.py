@@ -1,6 +1,6 @@
 """/v1/movement: partitions that are not OK, by datastream; /v1/audits: continuous audits.
 
-Each instance sums its partitions by topic to keep responses small; the queried instance combines them.
+Each instance sums its partitions by topic to keep responses small; the queried instance combines these sums.
 """
 
 from __future__ import annotations
@@ -72,10 +72,11 @@ class LossAnswer(AnswerModel):
     seconds: float
     """Time until the first loss, in seconds."""
     eta_seconds: float | None
-    """Time until that partition has caught up, in seconds; null: it does not catch up."""
+    """Time until the partition in `worst` has caught up, in seconds; null: the partition does not catch
+    up."""
     share: float | None
-    """Largest share, over the partitions, of the source's retained records that are not copied; null:
-    unknown."""
+    """Share of the records still retained at the source that are not copied, for the partition with the
+    largest share; null: unknown."""
     is_near: bool
     """True if the loss is within four hours, so that an operator must act."""
 
@@ -239,8 +240,8 @@ class FleetMovements:
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """Summarize, by datastream, the partitions that are not OK: the number by state, the worst partitions,
-    and those about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
+    """Summarize, by datastream, the partitions that are not OK: their number by state, the worst partitions,
+    and the partitions about to lose records. `/v1/datastreams/{name}/lag` lists the partitions."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
@@ -262,15 +263,16 @@ def _audits_read(value: Any) -> Sequence[TopicAudit]:
 
 @dataclass(frozen=True)
 class AuditFaultAnswer(AuditFault, RecordAnswer):
-    """Records of a window of a partition that differ without an explanation."""
+    """Records of one partition and window that differ between source and destination without an
+    explanation."""
 
     DESCRIPTIONS: ClassVar = {
         "partition": "Partition of the source topic.",
         "start_ms": "Start of the window of event time (epoch ms).",
         "verdict": "`missing`, `altered`, `foreign` or `duplicated`.",
         "records": "Number of records.",
-        "source_offset": "Offset of the first of them; -1: not at the source.",
-        "destination_offset": "Its offset at the destination; -1: not there, or unknown.",
+        "source_offset": "Source offset of the first of these records; -1: not at the source.",
+        "destination_offset": "Destination offset of that record; -1: not at the destination, or unknown.",
     }
 
     verdict: Annotated[Verdict, by_value(Verdict)]
@@ -290,11 +292,13 @@ class TopicAuditAnswer(AnswerModel):
     waiting_offsets: int
     """Number of copied source offsets that are not audited yet."""
     late_offsets: int
-    """Number of source offsets in the oldest window of each partition that should have been copied."""
+    """Number of source offsets that are still uncopied after waiting at the source for longer than the
+    lateness in the settings. Only the oldest window of event time with such offsets counts for each
+    partition."""
     faults: list[AuditFaultAnswer]
     """First windows with differences, oldest first."""
     more_faults: int
-    """Number of further ones."""
+    """Number of further windows with differences."""
     problem: str
     """Reason why a partition cannot be audited; empty if there is none."""
 
@@ -305,7 +309,8 @@ class AuditsAnswer(AnswerModel):
     is_complete: bool
     """True if all instances responded; otherwise partitions may be missing."""
     complete_through_ms: int | None
-    """The earliest of the topics; null if unknown for any, or if an instance did not respond."""
+    """Earliest `complete_through_ms` of all topics; null if it is unknown for a topic, or if an instance did
+    not respond."""
     topics: list[TopicAuditAnswer]
 
     @classmethod
@@ -368,7 +373,7 @@ async def audits(
     fleet: FleetDep,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> AuditsAnswer:
-    """Show up to which time every record is at the destination, and the windows with differences."""
+    """Return the time up to which every record is at the destination, and the windows with differences."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     planned = planned_audits((await run_in_threadpool(reads.definitions)).datastreams, plan)
     found, is_complete = await audits_now(services, fleet, live)

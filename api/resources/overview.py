@@ -1,5 +1,5 @@
-"""/v1/overview: data of the first web page, also for other clients. It contains sums instead of partitions,
-to stay small.
+"""/v1/overview: data of the first web page, also for other clients. The response contains sums instead of
+partitions, to stay small.
 
 The queried instance combines the sums of all instances with the definitions, the plan, the last planning and
 open incidents. Unknown numbers are null.
@@ -45,7 +45,7 @@ class OpenIncidentAnswer(AnswerModel):
     id: str
     opened_ms: int
     cause: str
-    """Cause of most of the incident's bad seconds; empty if not diagnosed."""
+    """Cause of most of the time in breach during the incident; empty if not diagnosed."""
     is_late: bool
     """True if an objective is missed now or, for a recovered incident, was missed."""
     closing_ms: int | None
@@ -57,32 +57,32 @@ class LatencyAnswer(AnswerModel):
     """Average latency of a batch in the last seconds, by stage, in ms."""
 
     source: float
-    """Time at the source until fetched."""
+    """Time that the batch waits at the source until it is fetched."""
     fetch: float
     """Time in transfer from the source."""
     queue: float
     """Time in the worker's queue."""
     produce: float
-    """Time from sending until acknowledged by the destination."""
+    """Time from sending the batch until the destination acknowledges it."""
 
 
 class DatastreamGlance(AnswerModel):
-    """Overview of one datastream. Numbers of tasks are for its group."""
+    """Overview of one datastream. Numbers of tasks are those of the datastream's group."""
 
     name: str
     group: str
     """Group of datastreams that share tasks."""
     owner: str
     status: str
-    """Status of the definition; DAMAGED: it cannot be read."""
+    """Status of the definition; DAMAGED: the definition cannot be read."""
     source: str
     destination: str
     problem: str
     """Reason why the datastream is excluded from planning, or a remark; empty if there is no problem."""
     is_set_aside: bool
     halt: str
-    """Reason given for pausing or stopping the whole datastream; empty if it is not paused or stopped, or if
-    no reason was given."""
+    """Reason given for pausing or stopping the whole datastream; empty if the datastream is not paused or
+    stopped, or if no reason was given."""
     objective_ms: int | None
     """Strictest latency objective; null if there is none."""
     percentile: float | None
@@ -113,16 +113,16 @@ class DatastreamGlance(AnswerModel):
     not_copied: int
     """Number of partitions that are not copied, among `partitions`."""
     bytes_per_second: float | None
-    """Current copy rate; null if it is unknown for a lane."""
+    """Current copy rate; null if the rate of a lane is unknown."""
     lag_records: int | None
-    """Number of waiting records; null if it is unknown for a partition."""
+    """Number of waiting records; null if the number is unknown for a partition."""
     oldest_ms: int | None
-    """Age of the oldest waiting record; null if it is unknown for a partition."""
+    """Age of the oldest waiting record; null if the age is unknown for a partition."""
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
     counted_ms: int | None
     """Age of the oldest waiting record, without partitions whose oldest record does not count against
-    objectives, because it was produced before the creation or restart of the datastream, or during a
+    objectives, because the record was produced before the creation or restart of the datastream, or during a
     pause."""
     latency: LatencyAnswer | None
     """Latency by stage; null if nothing is being copied."""
@@ -200,7 +200,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Return the sum over those topics of a group that belong to the datastream."""
+    """Return the sum over the topics of a group that belong to the datastream."""
     total = TopicSums(datastream.group, "")
     for topic in topics:
         if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
@@ -369,7 +369,7 @@ async def overview(
         )
         found = glances(seen, datastream)
         if datastream is not None and not found:
-            raise NotFound(f"unknown datastream {shown(datastream)}", advice="/v1/overview lists them all")
+            raise NotFound(f"unknown datastream {shown(datastream)}", advice="see the list in /v1/overview")
         whole = OverviewAnswer(
             instances=len(replies),
             silent_instances=silent,
@@ -384,8 +384,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts that, because it is most of the first page's
-    data. `response`: source of the headers that the reads have set."""
+    """Return the response, compressed if the client accepts compression, because this response is most of the
+    data of the first web page. `response`: source of the headers that the reads have set."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -393,8 +393,8 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """Return the incidents, or None if they cannot be read now; the rest of the overview does not depend on
-    them."""
+    """Return the incidents; None if they cannot be read now, so that the overview is returned without
+    incidents."""
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

@@ -18,17 +18,18 @@ router = APIRouter(tags=["status"])
 
 
 class PairOperationAnswer(BegunOperation, AnswerModel):
-    """Operation in progress. The same command continues it, and `headrace dr abort` undoes it."""
+    """Operation in progress. Repeating the command that started the operation continues it; `headrace dr
+    abort` undoes it."""
 
     kind: Kind
     operator: str
-    """Who began it."""
+    """User who started the operation."""
     step: str
-    """Step whose act may be done in part."""
+    """Step in progress; its action may be partly done."""
     reached: str
-    """Furthest step that was begun."""
+    """Last step of the sequence that has been started."""
     failure: str
-    """Reason why it is being undone; empty if it is not."""
+    """Reason why the operation is being undone; empty if it is not being undone."""
 
 
 class TopicLossAnswer(AnswerModel):
@@ -37,11 +38,12 @@ class TopicLossAnswer(AnswerModel):
     topic: str
     records: int
     bytes: int | None
-    """Their estimated size; null if unknown. Only the command knows it."""
+    """Estimated size of these records; null if unknown. Only the command line interface estimates the
+    size."""
     seconds: float
-    """Age of the oldest of them."""
+    """Age of the oldest of these records."""
     unknown: int
-    """Number of partitions whose lag is unknown; the sums do not include them."""
+    """Number of partitions whose lag is unknown; the sums do not include these partitions."""
 
 
 class PlannedStepAnswer(AnswerModel):
@@ -52,13 +54,13 @@ class PlannedStepAnswer(AnswerModel):
 
 
 class PairForkAnswer(AnswerModel):
-    """Failover since which nothing is copied."""
+    """Failover that has not been followed by a failback; nothing is copied until then."""
 
     cluster: str
     """The lost cluster."""
     at_ms: int
     figure: str
-    """Loss as it was accepted."""
+    """Loss of records that the operator accepted, as text."""
     decisions: list[TailDecision]
     """Decisions about the records that only the lost cluster has."""
 
@@ -74,13 +76,14 @@ class PairAnswer(AnswerModel):
     """Cluster that producers write to; null if the state is unknown."""
     operation: PairOperationAnswer | None
     fork: PairForkAnswer | None
-    """Failover whose failback has not been done; null without one."""
+    """Failover that has not been followed by a failback; null if there is none."""
     datastreams: dict[str, str]
-    """Present names by configured name."""
+    """Current name of each datastream, by the name in the settings."""
     topics: list[TopicLossAnswer]
     problems: list[str]
     plan: list[PlannedStepAnswer]
-    """Remaining steps of the operation; without one, the steps of a switch-over to the other cluster."""
+    """Remaining steps of the operation in progress; if there is none, the steps of a switch-over to the other
+    cluster."""
     history: list[PastSwitchover]
     """Past operations, the last one at the end."""
 

@@ -66,8 +66,8 @@ class PlanningAnswer(Assessment, RecordAnswer):
 
     Rates are in bytes per second. `loads_measured_at_ms`: null if no load was known. `unknown`: number of
     partitions with unknown load. `lower_bounds`: number of partitions that were behind and may have a higher
-    load. `cut_short`: searches that reached their time limit, so that the same input can result in a
-    different plan. `capacity`: task capacity used for the planning; null if not recorded.
+    load. `cut_short`: number of searches that reached their time limit, so that the same input can result in
+    a different plan. `capacity`: task capacity used for the planning; null if not recorded.
     """
 
     capacity: CapacityAnswer | None = None
@@ -172,9 +172,9 @@ class RebalanceBody(StrictModel):
 
 
 class EffectAnswer(BaseModel):
-    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. These sums
-    are the load of the partitions that move, and the load of the fullest task before and after.
-    `overloaded_after`: number of tasks that would still exceed their capacity."""
+    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown. `moved`: load
+    of the partitions that move. `fullest_before`, `fullest_after`: load of the fullest task before and after
+    the plan. `overloaded_after`: number of tasks that would still exceed their capacity."""
 
     partitions: int
     moved: float | None
@@ -202,12 +202,12 @@ class RebalanceAnswer(PlanChanges):
     """Result of a rebalance request.
 
     `request`: id of the queued request; empty for a dry run, which reports the moves instead. `operation`:
-    the request as an operation; null for a dry run. `effect`: effect of a dry run on the load of tasks; null
-    otherwise. `reasons`: explanation of the number of tasks and its distance from the proven optimum.
-    `loads_known`: true if a dry run is based on measured loads; if false, an empty list of moves does not
-    prove that moves would not help. `loads_from`: for a dry run, `leader` if the leader computed it with its
-    loads; `stored` if the leader did not respond, and the last loads that it stored for its successor were
-    used. `task_changes`: tasks that a dry run would add or remove.
+    operation that reports the progress of the request; null for a dry run. `effect`: effect of a dry run on
+    the load of tasks; null otherwise. `reasons`: explanation of the number of tasks and its distance from the
+    proven optimum. `loads_known`: true if a dry run is based on measured loads; if false, an empty list of
+    moves does not prove that moves would not help. `loads_from`: for a dry run, `leader` if the leader
+    computed it with its loads; `stored` if the leader did not respond, and the last loads that it stored for
+    its successor were used. `task_changes`: tasks that a dry run would add or remove.
     """
 
     request: str
@@ -247,7 +247,7 @@ class ProposalBody(StrictModel):
     """Options for computing a plan."""
 
     full: bool = False
-    """Ignore the current placement, if that pays off."""
+    """Ignore the current placement if the capacity that this frees justifies the additional moves."""
     requested_by: str = "REST"
     """Requester, recorded in the events."""
     reason: str = ""
@@ -260,7 +260,7 @@ class ApplyBody(StrictModel):
     requested_by: str = "REST"
     """Requester, recorded in the events."""
     force: bool = False
-    """Apply a plan without measured loads even if the plan that it replaces is based on them."""
+    """Apply a plan without measured loads even if the current plan is based on measured loads."""
 
 
 class ProposalAnswer(StrictModel, PlanChanges):
@@ -310,7 +310,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
         try:
             return cls.model_validate({**proposal.shown, **known})
         except ValidationError as error:
-            raise DamagedState(f"cannot read plan {identity}", advice="compute a new one") from error
+            raise DamagedState(f"cannot read plan {identity}", advice="compute a new plan") from error
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:

@@ -161,13 +161,13 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
         raise IllegalTransition(f"plan {identity} was already applied by {stored.proposal.asked_by}")
     if changed := _changed(stored, services):
         raise IllegalTransition(
-            f"plan {identity} is outdated: {'; '.join(changed)}", advice="compute a new one"
+            f"plan {identity} is outdated: {'; '.join(changed)}", advice="compute a new plan"
         )
     services.control.check_right_to_group(stored.proposal.group)
     if not body.force and _is_blind_over_measured(stored, services):
         raise IllegalTransition(
-            f"plan {identity} is not based on measured loads, but the plan that it would replace is",
-            advice="compute a new one once loads are known, or set force to true",
+            f"plan {identity} is not based on measured loads, but the current plan is",
+            advice="compute a new plan once loads are known, or set force to true",
         )
     requester = services.control.caller.signed(body.requested_by)
     request = ApplyRequest(stored.proposal.group, identity, requester, services.clock.now_ms())
@@ -181,7 +181,7 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
 def _kept(identity: str, services: Services) -> StoredProposal:
     stored = services.proposals.get(identity)
     if stored.proposal.expires_ms <= services.clock.now_ms():
-        raise NotFound(f"plan {identity} has expired", advice="compute a new one")
+        raise NotFound(f"plan {identity} has expired", advice="compute a new plan")
     return stored
 
 

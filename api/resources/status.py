@@ -174,7 +174,7 @@ class CallerAnswer(AnswerModel):
     """For the role owner: owners whose datastreams the principal may change."""
     refusal: str
     """Reason why the principal may not change datastreams of the given owner or, without an owner, of any
-    owner. Empty if it may."""
+    owner. Empty if the principal may change them."""
 
 
 @router.get("/v1/caller")

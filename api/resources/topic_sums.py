@@ -1,5 +1,5 @@
-"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send them to each other for
-the overview."""
+"""Sums of one instance's lanes by topic, and numbers of hot partitions. Instances send these sums to each
+other for the overview."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class TopicSums:
     number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown lag.
     `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
     `counted_ms`: the same age, without lanes whose oldest record does not count against objectives.
-    `batches`: batches per second. `stage_ms`: time that these batches spent in each of `STAGES`, per
-    second."""
+    `batches`: batches per second. `stage_ms`: for each of `STAGES`, total time that the batches of one second
+    spent in it."""
 
     group: GroupName
     topic: str

@@ -29,7 +29,7 @@ class TopicReaderAnswer(AnswerModel):
     group: str
     has_members: bool
     has_offsets: bool
-    """Whether the group has committed offsets for the topic."""
+    """True if the group has committed offsets for the topic."""
 
 
 class TopicSelectorAnswer(AnswerModel):
@@ -38,9 +38,9 @@ class TopicSelectorAnswer(AnswerModel):
     datastream: str
     owner: str
     is_only: bool
-    """Whether its expression matches nothing else."""
+    """True if the expression of the datastream matches no other topic."""
     is_halted: bool
-    """Whether it is paused or stopped."""
+    """True if the datastream is paused or stopped."""
 
 
 class TopicEvidenceAnswer(AnswerModel):
@@ -58,15 +58,16 @@ class TopicEvidenceAnswer(AnswerModel):
     """Size of all replicas; null if unknown."""
     first_seen_ms: int | None
     watched_since_ms: int | None
-    """Start (epoch ms) of the time in which the topic was checked without a gap."""
+    """Time (epoch ms) since which the topic has been checked without a gap."""
     no_inflow_since_ms: int | None
     last_read_ms: int | None
-    """Last check (epoch ms) at which the topic had a reader; null if it had none."""
+    """Time (epoch ms) of the last check that found a reader of the topic; null if no check found one."""
     readers: list[TopicReaderAnswer]
-    """Consumer groups, without those of the mirror. Readers that commit no offsets are unknown."""
+    """Consumer groups, without the groups of the mirror. Consumers that commit no offsets cannot be
+    detected."""
     selected_by: list[TopicSelectorAnswer]
     unknown_groups: list[str]
-    """Groups of the cluster whose topics are unknown; each may read this topic."""
+    """Groups of the cluster whose topics are unknown. Any of these groups may read this topic."""
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
@@ -97,7 +98,7 @@ class TopicsAnswer(AnswerModel):
     days: int
     topics: list[TopicEvidenceAnswer]
     kept: int
-    """Number of topics with a reason to keep them."""
+    """Number of topics that have a reason to be kept."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,11 @@ class RetirementAnswer(Retirement, RecordAnswer):
         "selected": "Datastreams whose expression matches only this topic.",
         "paused": "Selected datastreams that the retirement pauses.",
         "owners": "Owners of these datastreams.",
-        "days": "Least age, and least time without use.",
+        "days": "Minimum age of the topic, and minimum time without use, in days.",
         "wait_ms": "Time between the seal and the deletion.",
-        "due_ms": "End of this time; 0 before the seal.",
+        "due_ms": "End of the wait (epoch ms); 0 before the seal.",
         "emptied": "Number of partitions whose records are deleted.",
-        "problem": "Why the last attempt stopped.",
+        "problem": "Reason why the last attempt stopped.",
     }
 
 
@@ -125,10 +126,10 @@ class RetirementStepAnswer(AnswerModel):
 
     retirement: RetirementAnswer
     is_over: bool
-    """Whether the topic is deleted or restored."""
+    """True once the topic is deleted or restored."""
     is_dry_run: bool
     evidence: TopicEvidenceAnswer | None
-    """Evidence that this call has read; null if it needed none."""
+    """Evidence that this call has collected; null if the step needs no evidence."""
 
     @classmethod
     def of(cls, found: RetirementOutcome, *, is_dry_run: bool = False) -> RetirementStepAnswer:
@@ -158,11 +159,12 @@ class RetirementBody(TopicBody):
     execute: bool = False
     """False: only check."""
     days: Annotated[int, Field(ge=0, le=_MOST_DAYS)] = _DAYS
-    """Least age of the topic, and least time without use. Used at the beginning."""
+    """Minimum age of the topic, and minimum time without use, in days. Used by the call that begins the
+    retirement."""
     wait_seconds: Annotated[int, Field(ge=0, le=_MOST_DAYS * 86_400)] = _WAIT_DAYS * 86_400
-    """Time between the seal and the deletion. Used at the beginning."""
+    """Time between the seal and the deletion. Used by the call that begins the retirement."""
     denies_writes: bool = True
-    """Whether an ACL denies writes if the cluster has an authorizer."""
+    """True: create an ACL that denies writes to the topic, if the cluster has an authorizer."""
 
 
 @router.get("/topics")
@@ -174,7 +176,7 @@ async def topics(
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
     """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,
-    because it shows all consumer groups."""
+    because the response shows all consumer groups."""
     ref = _cluster(cluster)
     found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
     shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]
@@ -191,9 +193,10 @@ def retirements(services: ServicesDep) -> list[RetirementAnswer]:
 
 @router.post("/retirements", responses=problems(404))
 async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
-    """Do the next step of a retirement: seal an unused topic; after the waiting time check again, and delete
-    the records of some partitions; then the topic. Repeat the call until `is_over`. A call after a crash
-    continues."""
+    """Do the next step of a retirement. The first step seals an unused topic. After the waiting time, a step
+    checks the topic again; the next steps delete the records of some partitions each, and the last step
+    deletes the topic. Repeat the call until `is_over` is true. After a crash, the next call continues the
+    retirement."""
     request = RetirementRequest(
         _cluster(body.cluster),
         body.topic,

@@ -58,17 +58,17 @@ class UsageAnswer(AnswerModel):
 
     since_ms: int
     until_ms: int
-    """Time of the answer."""
+    """Time of the response (epoch ms)."""
     measured_by: str
-    """`pinot`, or `topic`: the metrics topic."""
+    """Source of the measurements: `pinot`, or `topic` for the metrics topic."""
     currency: str
     """Currency of the costs."""
     owners: list[OwnerUsageAnswer]
     """Largest first."""
     lines: list[UsageLineAnswer]
-    """By day, owner, datastream and topic."""
+    """One line for each day, owner, datastream and topic."""
     left_out: int
-    """Number of lines beyond `limit`; owners include them."""
+    """Number of lines omitted because of `limit`; the sums in `owners` include these lines."""
 
 
 @router.get("/v1/usage")

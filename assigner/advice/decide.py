@@ -32,7 +32,7 @@ class FleetSize:
 
 @dataclass(frozen=True, slots=True)
 class AdviceTerms:
-    """Terms of the advice, see `settings.AdviceSettings`."""
+    """Parameters of the advice; see `settings.AdviceSettings`."""
 
     imminent_hours: int = 2
     shrink_after_hours: float = 6.0

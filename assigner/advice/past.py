@@ -1,7 +1,7 @@
 """Need of past hours, from sums over the partitions of a group. Pure.
 
-Past hours are not planned. A lower bound on their tasks takes microseconds and needs only sums, which Pinot
-computes.
+The need of a past hour is a lower bound on its tasks instead of a plan. Computing the bound takes
+microseconds, and needs only sums that Pinot computes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
 def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
     """Return a lower bound on the tasks that an hour required, at least 1.
 
-    It is the largest of three numbers: the sum of the loads divided by the usable capacity, the number of
-    partitions above half of the usable capacity, and the number of partitions divided by the limit per task.
-    A partition above the usable capacity adds a task.
+    The bound is the largest of three numbers: the sum of the loads divided by the usable capacity, the number
+    of partitions above half of the usable capacity, and the number of partitions divided by the limit per
+    task. A partition above the usable capacity adds a task.
     """
     capacity, default = terms.capacity, terms.default
     unknown = max(terms.planned - sums.partitions, 0)
@@ -86,7 +86,7 @@ def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> P
     Hours that are missing for any group are ignored. `held`: current tasks of all groups. `since_ms`: earlier
     hours are ignored.
 
-    None if no hour is known for every group, or if there is no group.
+    Returns None if no hour is known for every group, or if there is no group.
     """
     if not needs:
         return None

@@ -18,21 +18,23 @@ class AdviceSettings(Settings):
     """Length of the history used by a forecast, in days; two weeks include weekends."""
     certainty: float = Field(default=0.97, gt=0.5, lt=1)
     """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
-    previous day, forecasts are less accurate, so a smaller share of these is covered."""
+    previous day, forecasts are less accurate and cover a smaller share."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
-    """Plans and advice treat the forecast of this many next hours as current need."""
+    """Number of coming hours whose forecast need counts as current need in plans and advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)
-    """A task is removed only if the forecast of this many next hours does not need it."""
+    """Number of coming hours to check before a task is removed. A task is removed only if the forecast for
+    none of these hours requires it."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """The advised numbers fall after the need has been lower for this many hours."""
+    """Number of hours for which the need must have been lower before the advised numbers of tasks and
+    instances fall."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
-    """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
-    within it. 0: at any time."""
+    """Length in hours of the daily window of lowest load, which is learned for each datastream. Tasks are
+    removed only within this window. With 0, tasks are removed at any time."""
     quiet_contrast: float = Field(default=1.5, ge=1)
-    """Minimum ratio of the load of other hours to that of the window. Below this ratio there is no window,
-    and tasks are removed at any time."""
+    """Minimum ratio of the load outside the window of lowest load to the load within it. Below this ratio, no
+    window applies, and tasks are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
-    """Plans ignore forecasts if the median error of past forecasts, as a share of the actual load, exceeds
-    this."""
+    """Maximum median error of past forecasts, as a share of the actual load. Above this error, plans ignore
+    forecasts."""
     interval_seconds: float = Field(default=3600.0, ge=60)
     """Interval between two forecasts, in seconds."""

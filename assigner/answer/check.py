@@ -1,7 +1,7 @@
-"""Independent verifier: every plan must pass it before it leaves the assigner.
+"""Independent verifier: the assigner returns only plans that pass it.
 
-Shares no code with the stages and recomputes everything from the caller's input. It checks facts (each
-partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
+Shares no code with the stages and recomputes everything from the caller's input. The verifier checks facts
+(each partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
 """
 
 from __future__ import annotations

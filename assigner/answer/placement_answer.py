@@ -28,7 +28,8 @@ class PlacementAnswer(PlanFigures):
     `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new tasks get higher
     numbers. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and messages.
     `offending`: partitions that alone exceed the usable capacity; `overloaded`: tasks above the usable
-    capacity; `estimated` and `defaulted`: partitions whose load is their topic's or the default.
+    capacity; `estimated`: partitions with the mean load of their topic; `defaulted`: partitions with the
+    default load.
     """
 
     demand: PartitionLoads

@@ -87,8 +87,8 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
     """Return a cover lighter than `found` units (or None), and whether the result is proven to be the
     lightest.
 
-    If many subsets are close to the excess, about half of 32 random partitions nearly always meet it. If few
-    subsets are, all sums below `found` can be tried.
+    If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
+    such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
     """
     best: Ranks | None = None
     random = np.random.default_rng(len(sizes))
@@ -106,8 +106,8 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
 
 
 def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
-    """Take the heaviest partitions outside the window until half of the window's sum remains, then solve the
-    window exactly."""
+    """Take the heaviest partitions outside the window until at most half of the window's sum remains to be
+    covered, then choose the partitions of the window exactly."""
     taken: list[int] = []
     left, whole = excess, int(sizes[window].sum())
     for index in np.setdiff1d(np.arange(len(sizes)), window).tolist():
@@ -122,8 +122,8 @@ def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
 
 
 def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
-    """Return the lightest subset from `excess` to `highest`; empty if there is none, None if too many are
-    below."""
+    """Return the lightest subset with a sum from `excess` to `highest`; empty if no subset has one, None if
+    there are too many smaller sums to try."""
     left, right = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
     if left is None or right is None:
         return None

@@ -1,9 +1,9 @@
 """Lower bounds on any result: fewest tasks, smallest maximum, fewest moved bytes.
 
-Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction procedures
-for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of S.
-Fekete and J. Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming
-91 (2001); and the bound of `Limits`. All bounds use exact integers.
+Task bounds: the continuous bound L1; L2 of Martello and Toth, "Lower bounds and reduction procedures for the
+bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of Fekete and
+Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming 91 (2001); and
+the bound of `Limits`. All bounds use exact integers.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def rounding_bound(descending: Ints, room: int) -> int:
 def load_bound(sizes: Ints, tasks: int) -> int:
     """Return a lower bound on the load of the fullest of `tasks` tasks, in one dimension (int64[n]).
 
-    It is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions some i
-    + 1 share a task), and the smallest room for which L2 allows this number of tasks.
+    The bound is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions
+    some i + 1 share a task), and the smallest room for which L2 allows this number of tasks.
     """
     descending = -np.sort(-sizes)
     if not len(descending):
@@ -143,9 +143,9 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
     """Return a lower bound on the bytes that must make way for new partitions, each above half the target.
 
     `loads`: int64[m], load of tasks without the partitions that must leave anyway. Two such new partitions
-    cannot share a task, and the bytes that must leave a task are convex in its load. It is therefore cheapest
-    to pair the heaviest new partition with the lightest task, the second heaviest with the second lightest,
-    and so on.
+    cannot share a task, and the bytes that must leave a task are convex in its load. The cheapest solution is
+    therefore to pair the heaviest new partition with the lightest task, the second heaviest with the second
+    lightest, and so on.
     """
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]

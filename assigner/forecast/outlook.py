@@ -42,7 +42,7 @@ class Outlook:
 
     `totals`: bytes/s of all partitions together, by hour. `shapes`: expected load of each partition by hour,
     float64[hours, n, 2] as in `PastRates`, from the loads a day and a week before. `places`: row of each
-    partition. `grade`: quality of such totals in the past.
+    partition. `grade`: quality of past forecasts of the total.
     """
 
     first_ms: int
@@ -126,8 +126,8 @@ def newest_of(hours: Collection[Rates]) -> Rates:
 def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
     """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
 
-    `past`: loads of partitions in some of these hours, or none; their newest loads are used if those of a day
-    and a week before are unknown. Raises as `outlook`.
+    `past`: loads of partitions in some of these hours, or none. The newest load of a partition is used if its
+    loads a day and a week before are unknown. Raises the errors of `outlook`.
     """
     if not totals:
         raise InvalidRequest("the history is empty")

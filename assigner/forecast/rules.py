@@ -102,7 +102,7 @@ class SeasonalRules:
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the distances up to `ahead`, divided into runs with the same ends of weekdays."""
+    """Return the distances up to `ahead`, divided into runs for which the same past hours are known."""
     limits = [*range(0, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
@@ -121,7 +121,7 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _each_moved(series: Values, hours: Distances) -> Values:
-    """Return the series moved by each of some numbers of hours, each one less than the previous, as a view:
+    """Return a view of the series moved by each of `hours`, which must decrease in steps of one:
     float64[len(hours), len(series)]."""
     unknown = np.full(int(np.abs(hours).max()), np.nan)
     first = len(unknown) - int(hours[0])
@@ -130,15 +130,16 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage. An outage is recognized a week later, when the value of such an
-    hour would first be used as that of an earlier week."""
+    """Return the hours that were an outage. An outage is recognized a week later, just before a rule would
+    use the hour as a value of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return the ratio between the latest hours and those of earlier weeks, and that of a whole week; 1 if
-    unknown. `before`: float64[weeks, hours], the same hour in these weeks, without outages."""
+    """Return two ratios for each hour: the latest hours to the same hours of earlier weeks, and the latest
+    week to earlier weeks; 1 if unknown. `before`: float64[weeks, hours], the same hour in these weeks,
+    without outages."""
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), _NEWEST, DAY, WEEK) for values in (series, before))
     newest, day, week = (
@@ -172,7 +173,7 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the sums of `values` and `others`, with `others` moved `hours` later."""
+    """Return the sums of `values` and `others` after moving `others` by `hours` towards later hours."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])
@@ -195,7 +196,8 @@ def _median(rows: Sequence[Values]) -> Values:
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:
-    """Return the mean error of a rule: float32[distances, hours]; the largest number if it was never tried.
+    """Return the mean error of a rule: float32[distances, hours]; the largest number for a rule that was
+    never tried.
 
     `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
     """
@@ -209,8 +211,8 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 
 
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
-    """Return the sums of the values around the same hour of the weekday in past weeks, and over the last day
-    whose values are known."""
+    """Return two sums for each hour: of the values around the same hour of the same weekday in past weeks,
+    and of the last day with known values."""
     hours, last = values.shape[-1], int(distances[-1])
     weekly = np.zeros_like(values)
     around, days = _sums(values, 2 * _AROUND + 1, DAY)

@@ -1,4 +1,4 @@
-"""Continuation of a series of hourly values: the prediction of the best of several rules, times its past
+"""Continuation of a series of hourly values: the prediction of the best of several rules, multiplied by past
 ratios of actual to predicted values.
 
 The errors are computed from the series itself: for each past hour, the forecast that would have been made
@@ -98,8 +98,8 @@ class SeasonalForecast:
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _ratios_over(self, distance: int) -> tuple[Values, Places]:
-        """Return the ratios of actual to predicted values over a distance, ascending, and the hours by which
-        they were known."""
+        """Return the ratios of actual to predicted values over a distance, ascending, and for each ratio the
+        hour of its actual value."""
         bases = self._bases[distance - 1]
         past = np.arange(DAY - 1, len(self._series) - distance)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -48,11 +48,11 @@ class Limits:
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:
-        """Return `admits` for a single task."""
+        """Return whether a task with that number of partitions may get another partition."""
         return self.partitions is None or count < self.partitions
 
     def most(self, partitions: int) -> int:
-        """Return the number of `partitions` partitions that fit into one task."""
+        """Return how many of this number of partitions fit into one task, regardless of load."""
         return partitions if self.partitions is None else min(self.partitions, partitions)
 
     def bound(self, partitions: int) -> int:

@@ -33,11 +33,12 @@ UNITS: Final = 1000
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
 _LARGEST_SEED: Final = 1_000_000_000
-"""The solver accepts 31 bits, and stages add to the seed."""
+"""Largest seed: the solver accepts seeds of 31 bits, and stages add small numbers to the seed."""
 
 
 class PlanMode(StrEnum):
-    """FULL ignores the current placement; INCREMENTAL keeps it where possible."""
+    """FULL ignores the current placement; INCREMENTAL keeps partitions in their current tasks where
+    possible."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -48,17 +49,18 @@ class Policy:
     """Parameters of planning; docs/placement/settings.md explains every field.
 
     `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
-    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise it
-    moves nothing. `scale_in_headroom`: share of each remaining task that must stay free when tasks are
-    removed. `overload_band`: share above usable capacity up to which an incremental plan without `rebalance`
-    does not relieve a task. `settling`: number of observations, including the present one, in which a task
-    must have been overloaded or the load must have needed more tasks. `move_slack`: share by which an
-    incremental plan may exceed the minimum of moved bytes in order to move fewer partitions. `move_budget`:
-    share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of capacity that a
-    moved byte/s must free for an incremental plan to become a full one automatically; None: only on request.
-    `exact_cells`: partitions with load * tasks, up to which the solver is tried on all partitions. `effort`:
-    factor for every step limit. `seed`: seed of random choices. `keep_reason`: reason why no task is removed,
-    if the planner and not the datastream set the minimum of tasks.
+    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the
+    rebalance moves nothing. `scale_in_headroom`: share of each remaining task that must stay free when tasks
+    are removed. `overload_band`: share above usable capacity up to which an incremental plan without
+    `rebalance` does not relieve a task. `settling`: number of observations, including the present one, in
+    which a task must have been overloaded or the load must have needed more tasks. `move_slack`: share by
+    which an incremental plan may exceed the minimum of moved bytes in order to move fewer partitions.
+    `move_budget`: share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of
+    capacity that a moved byte/s must free for an incremental plan to become a full one automatically; None:
+    only on request. `exact_cells`: largest product of partitions with load and tasks for which the solver is
+    tried on all partitions. `effort`: factor for every step limit. `seed`: seed of random choices.
+    `keep_reason`: reason why no task is removed, if the planner and not the datastream set the minimum of
+    tasks.
     """
 
     mode: PlanMode = PlanMode.FULL

@@ -1,11 +1,11 @@
 """Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain starts with a partition that is displaced from its task, or that has no task. This partition moves to
-its own task (or to any task) and displaces another partition, which also moves and displaces one, until the
-last partition finds room. A chain is applied if fewer bytes are displaced afterwards. This is the search of
-cyclic and path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
-capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost always
-has a start from which every partial path is negative, so only such paths are extended.
+A chain starts with a partition that is displaced from its task, or that has no task. The partition moves to
+its own task (or to any task) and displaces another partition, which moves and displaces the next one, until
+the last partition finds room. A chain is applied if fewer bytes are displaced afterwards. The method is the
+search of cyclic and path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for
+the capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost
+always has a start from which every partial path is negative, so only such paths are extended.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
 
 
 def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """Improve a placement in which all partitions have a task; continue where single chains end.
+    """Improve a placement in which all partitions have a task, where single chains find no further
+    improvement.
 
     A partition is moved to its own task unconditionally, chains find places for the displaced ones, and the
     result is kept unless more bytes are displaced than before. Each round covers all displaced partitions in
@@ -129,7 +130,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains from each start, and from the partitions that they moved, while any improve."""
+        """Apply chains that start at each of these partitions, and at partitions moved by earlier chains, as
+        long as chains improve the placement."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting

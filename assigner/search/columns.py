@@ -1,9 +1,9 @@
 """Column generation with a dive, for partitions that are large relative to a task.
 
-A column is a set of partitions that fits into one task. The linear program over columns (P. Gilmore and R.
-Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961) gives a
-lower bound that is rarely more than one below the optimum; fixing its largest columns one after another and
-generating new ones in between gives a placement.
+A column is a set of partitions that fits into one task. The linear program over columns (Gilmore and Gomory,
+"A linear programming approach to the cutting stock problem", Operations Research 9, 1961) gives a lower bound
+that is rarely more than one below the optimum; fixing its largest columns one after another and generating
+new ones in between gives a placement.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ class _Program:
             self._add({kind: held.count(kind) for kind in sorted(set(held))})
 
     def _add(self, column: dict[int, int]) -> bool:
-        """Add a column; return False if it exists already, which limits can cause."""
+        """Add a column; return False if it already exists, because pricing with limits can find the same
+        column again."""
         key = tuple(sorted(column.items()))
         if key in self._known:
             return False
@@ -151,7 +152,8 @@ class _Program:
         return True
 
     def converge(self) -> int:
-        """Generate columns until none helps; the bound of J. Farley (1990) is valid at any time."""
+        """Generate columns until no column improves the linear program, and return the lower bound on tasks.
+        The bound (Farley, 1990) is valid after every round."""
         best = 0.0
         while self._rounds > 0:
             self._rounds -= 1

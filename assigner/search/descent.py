@@ -1,8 +1,9 @@
 """Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
 
-A step takes the fullest task and searches, among the lightest ones, for the move of one partition or the swap
-of two that gives the lowest maximum of the pair; if there is none, for the best exchange of two subsets.
-Every step lowers the larger of the two loads, so the maximum never rises.
+A step takes the fullest task and tries moves of one partition, and swaps of two partitions, with the lightest
+tasks. The exchange with the lowest maximum of the pair is chosen. If no exchange lowers that maximum, the
+step searches for the best exchange of two subsets. Every step lowers the larger of the two loads, so the
+maximum never rises.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class PartitionExchange(NamedTuple):
 class DescentGoal(NamedTuple):
     """`target`: load that no task should exceed. `limits`: further limits of a task.
 
-    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If none reaches the target,
-    prefer small changes of load, which keep large gaps in light tasks available.
+    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. If no exchange reaches the
+    target, prefer small changes of load, which keep large gaps in light tasks available.
     """
 
     target: int
@@ -72,7 +73,8 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 
 
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
-    """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
+    """Return the exchange of `task` with a light task that lowers the larger load of the pair most, and the
+    number of partitions examined.
 
     None means that no exchange lowers the larger load of the two tasks.
     """
@@ -94,7 +96,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Par
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """Yield the lightest tasks in three lots of increasing size."""
+    """Yield the lightest tasks in three batches of increasing size."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]

@@ -1,10 +1,11 @@
 """Uses of the solver; the only file that imports OR-Tools.
 
-CP-SAT for small cases: whether a number of tasks suffices, the lowest maximum, the fewest moved bytes. It
-runs with one worker, a fixed seed and a limit in deterministic time, so that equal input gives equal results.
-There is also a wall-clock limit: if it ends a search, another run may give another result, and the plan
-reports that (`counted_cuts`). The result is never worse than the caller's incumbent: the better of both is
-returned. GLOP for the master problem of column generation.
+CP-SAT decides, for small cases, whether a number of tasks suffices, and finds the lowest maximum and the
+fewest moved bytes. CP-SAT runs with one worker, a fixed seed and a limit in deterministic time, so that equal
+input gives equal results. There is also a wall-clock limit. If that limit ends a search, another run may give
+another result, and the plan reports the number of such searches (`counted_cuts`). The result is never worse
+than the caller's incumbent: the better of the two is returned. GLOP solves the master problem of column
+generation.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`: they do not.
+    """Check whether all partitions fit into `tasks` equal tasks. A result that is `proved` but has no
+    `task_of` means that they do not fit.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """
@@ -139,11 +141,11 @@ def fewest_moves(
     limits: Limits,
     most: MovedBytes,
 ) -> SolverAnswer:
-    """The placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`, and of
-    those the one with the fewest bytes, approximately.
+    """Return the placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`.
+    Among placements with equally few moves, prefer those that move approximately the fewest bytes.
 
-    New partitions (home -1) cost nothing. `incumbent`: a placement within the rooms and the bytes. `bound` is
-    not set.
+    New partitions (home -1) cost nothing. `incumbent`: a placement within `rooms` that moves at most the
+    allowed bytes. `bound` is not set.
     """
     tasks = len(rooms)
     model = _Model(sizes, tasks, rooms, limits)
@@ -176,12 +178,13 @@ def fewest_moved_of_heavy(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """Like `fewest_moved`, exact for the first `heavy` partitions; the small others count as divisible.
+    """Return the placement that moves the fewest bytes: exact for the first `heavy` partitions, while the
+    other, small partitions count as divisible load.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions count as divisible load. Any
-    amount of a task's own small partitions may stay, or only amounts within the ranges (first to last, in
-    units) of `staying`. If these ranges contain the sums of all subsets, the bound holds for every placement.
-    `task_of`: heavy partitions are placed, small ones stay in their tasks, which may then exceed their room.
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Any amount of a task's own small partitions may
+    stay, or only amounts within the ranges (first to last, in units) of `staying`. If these ranges contain
+    the sums of all subsets, the bound holds for every placement. `task_of`: heavy partitions are placed,
+    small ones stay in their tasks, which may then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)
@@ -330,8 +333,8 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program to which columns are added step by step. It minimizes the cost of the used columns
-    subject to the limits of the rows (GLOP, warm start)."""
+    """Linear program to which columns are added step by step. The program minimizes the cost of the used
+    columns subject to the limits of the rows (GLOP, warm start)."""
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")

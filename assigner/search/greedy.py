@@ -80,7 +80,7 @@ def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
 def best_fit(sizes: Ints, room: int, tasks: int, limits: Limits = UNLIMITED) -> TaskOf:
     """Best fit decreasing in one dimension: assign each partition to the fullest task in which it fits.
 
-    `sizes`: int64[n], heaviest first. -1 if it fits into none of the `tasks`.
+    `sizes`: int64[n], heaviest first. A partition that fits into none of the `tasks` gets -1.
     """
     chosen = [-1] * len(sizes)
     free = [(room, task) for task in range(tasks)]
@@ -113,7 +113,7 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Assign batches if the result equals that of single steps, which is common with many tasks.
+    """Assign batches if the result equals the result of single steps, which is common with many tasks.
 
     With tasks in the order of their loads and partitions in the order of their sizes, the j-th partition is
     assigned to the j-th task as long as that task is lighter than every task that has just received a

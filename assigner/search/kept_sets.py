@@ -6,11 +6,10 @@ gives away, and a pattern of sizes that fills the remaining room of some task. O
 them: all partitions that are given away or new are in a pattern, and the number of patterns of a weight is at
 most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
 interchangeable, which reduces the number of equivalent solutions. Prices of sizes make the best kept set of a
-task a knapsack problem, and one knapsack over all sizes prices the patterns of every weight (P. Gilmore and
-R. Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961). The
-bound is the Lagrangian one of M. Savelsbergh, "A branch-and-price algorithm for the generalized assignment
-problem", Operations Research 45 (1997), with tasks that may stay empty: the choice includes the tasks to
-remove.
+task a knapsack problem, and one knapsack over all sizes prices the patterns of every weight (Gilmore and
+Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961). The bound
+is the Lagrangian bound of Savelsbergh, "A branch-and-price algorithm for the generalized assignment problem",
+Operations Research 45 (1997), with tasks that may stay empty: the choice includes the tasks to remove.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 from assigner.search.exact import PackingColumn, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
-"""Maximum number of steps into which the room of a task is divided without loss. Beyond it, the room is
-divided into `_COARSE` steps."""
+"""Maximum number of steps into which the room of a task is divided without loss. If more steps are needed,
+the room is divided into `_COARSE` steps."""
 _COARSE: Final = 200
 _MOST_A_TASK: Final = 8
 """Average number of partitions per task above which partitions are small enough for simpler stages."""
@@ -36,15 +35,15 @@ _ALL_SETS: Final = 6
 """Maximum number of partitions of a task for which all kept sets are initial columns."""
 _ROUNDS: Final = 80
 _PENALTY: Final = 3
-"""Cost of a partition without a task, in rooms."""
+"""Cost of a partition without a task, as a multiple of a task's room."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
     """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
-    partition costs nothing; -1: it costs nothing anywhere. `tasks`: number of tasks that may have partitions;
-    `most`: limit of tasks that do. `incumbent`: a valid placement, if any. `effort`: factor for all
-    limits."""
+    partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of available tasks;
+    `most`: maximum number of them that may have partitions. `incumbent`: a valid placement, if any. `effort`:
+    factor for all limits."""
 
     sizes: Ints
     homes: TaskOf
@@ -249,7 +248,8 @@ class _Generation:
         return True
 
     def _converge(self) -> int:
-        """Add columns until none is missing; return the bound, a multiple of the common divisor of sizes."""
+        """Add columns until no further column improves the linear program; return the bound, a multiple of
+        the common divisor of sizes."""
         unit, best = self._grid.unit, 0
         for _ in range(max(1, int(_ROUNDS * self._question.effort))):
             value, duals = self._program.solve()
@@ -349,8 +349,8 @@ class _Generation:
 
 
 def _with_item(table: Ints, weight: int, worth: int) -> Mask:
-    """Allow the partition once in every amount of room; return a mask of the amounts, from its weight on,
-    whose value rises."""
+    """Add one partition to the knapsack table. Return a mask of the amounts of room (from the partition's
+    weight on) whose value rises."""
     room = len(table) - 1
     if weight > room:
         return np.zeros(0, dtype=bool)

@@ -16,8 +16,8 @@ from assigner.search.greedy import best_fit
 
 
 def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> list[int]:
-    """Return for each hour the tasks that a simple packing fills, each partition above `usable` in a task of
-    its own.
+    """Return for each hour the number of tasks that a simple packing fills. A partition above `usable` gets
+    its own task.
 
     `sizes`: int64[hours, n, D] in any order, `usable`: int64[D]. At least 1.
     """

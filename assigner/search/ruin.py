@@ -1,9 +1,9 @@
 """Ruin and recreate: the worst task and a few others are emptied and repacked.
 
-Many random orders are packed at once, one per array row. Half of them assign each partition where the sum of
-squares grows least, the others to the fullest task in which it fits. The best packing replaces the group if
-the sum of squares falls and the worst share does not rise. Random choices come from a seed, so runs are
-reproducible. Shares are loads divided by the target of their dimension.
+Many random orders are packed at once, one per array row. Half of the orders assign each partition to the task
+in which the sum of squares grows least, the other half to the fullest task in which the partition fits. The
+best packing replaces the group if the sum of squares falls and the worst share does not rise. Random choices
+come from a seed, so runs are reproducible. Shares are loads divided by the target of their dimension.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def ruin_and_recreate(
 
 
 def _group(state: Arrangement, worst: int, shares: Shares, random: np.random.Generator) -> list[int]:
-    """Return the worst task and one to five others, preferring those with most room for it; a bounded
-    pool."""
+    """Return a pool of the worst task and one to five other tasks; tasks with more room are preferred."""
     wanted = int(random.integers(2, 7))
     order = np.argsort(shares @ shares[worst], kind="stable")
     others = order[order != worst]

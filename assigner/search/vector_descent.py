@@ -80,7 +80,8 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """Return the exchange with the smallest larger share after it; None if it does not fall."""
+    """Return the exchange that leaves the smallest larger share of the two tasks; None if no exchange lowers
+    the larger share."""
     own = _sample(state.members(task))
     theirs = [_sample(state.members(partner)) for partner in partners.tolist()]
     back = np.concatenate([part for members in theirs for part in (_MINUS_ONE, members)])

@@ -30,7 +30,7 @@ SOLVER_CELLS: Final = 5_000
 
 
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
-    """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
+    """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the minimum.
 
     For each task that gives away several partitions, these partitions return to it, and as few heavy
     partitions as possible leave instead. The solver then improves small cases.
@@ -77,7 +77,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """`slack`: units of load that may move in addition to those that move now."""
+    """`slack`: units of load that may move in addition to the units that move now."""
 
     problem: PlacementProblem
     kept: StickyPlacement

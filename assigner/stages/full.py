@@ -2,8 +2,8 @@
 
 For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
 of ruin and recreate. In one dimension, best fit decreasing is another start, and column generation is used if
-partitions are large relative to a task. The solver proves small cases. With two dimensions the fullness of a
-task is its larger share. All results respect the limits.
+partitions are large relative to a task. For small problems, the solver proves that the result is optimal.
+With two dimensions the fullness of a task is its larger share. All results respect the limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 
 FINE: Final = (1e-4, 1e-3)
-"""Relative distance to the best possible maximum that a full placement reaches, by dimensions."""
+"""Relative excess over the best possible maximum that a full placement accepts, by number of dimensions."""
 
 _WORK: Final = (12_000_000, 100_000_000)
 _RUIN_ROUNDS: Final = 5

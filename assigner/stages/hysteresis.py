@@ -1,11 +1,11 @@
 """Reaction to load changes: when the number of tasks changes, and which overloads are relieved.
 
 Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
-adds none. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
+adds no tasks. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
 observation, so that observations of a day keep the tasks that the day needs. Tasks are added or removed in
 one step. While the load grows, tasks are added for the latest observation. While the load falls, tasks are
-not removed until it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as
-(1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
+not removed until it stops falling. Between these two limits nothing changes: noise of +-p has no effect as
+long as (1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ removed only after the earlier observation has expired."""
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan, and `why`."""
+    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan. `why`: reason for
+    `wanted`."""
 
     needed: int
     wanted: int

@@ -1,9 +1,9 @@
-"""Improvement of a repaired placement with the solver, unless it is proven to move the fewest bytes.
+"""Improves a repaired placement with the solver, unless the placement is proven to move the fewest bytes.
 
-If few partitions carry most of the load, the solver places those exactly and treats the small ones as
-divisible. Afterwards, the small partitions are repacked: the lightest subset leaves each task that exceeds
-its room. The light partitions may need more room than the solver assumed. The feasible sums are then added to
-the model, and it is solved again.
+If few partitions carry most of the load, the solver places these partitions exactly and treats small
+partitions as divisible load. Afterwards, the small partitions are repacked: the lightest subset leaves each
+task that exceeds its room. If the small partitions need more room than the solver assumed, their feasible
+sums are added to the model, and the model is solved again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from assigner.stages.placement import RepairedPlacement, place_homeless
 
 _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
-"""Partitions are heavy if they fill more than this fraction (1/10) of a task."""
+"""A partition is heavy if its size is more than 1/10 of a task's room. The constant is the divisor."""
 _FEW_CELLS: Final = 4
 """With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells, it
 runs if the result is above `_NEAR` times the bound."""
@@ -55,7 +55,8 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """Run the solver if the bound is not met: for the heavy partitions, and for all in a small case."""
+    """If the bound is not met, run the solver for the heavy partitions and, in a small problem, for all
+    partitions."""
     # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)

@@ -2,8 +2,8 @@
 
 Steps: choose the tasks (removed tasks are drained), evict partitions, place partitions without a task in
 descending order of load on the lightest task with room, and return partitions whose old task still has room.
-If they do not fit, exchanges follow; then the solver, if the case is small and the bound is not reached; and
-otherwise another task is added.
+If the partitions do not fit, exchanges are tried. If the problem is small and the bound is not reached, the
+solver is tried too. If nothing fits, a task is added.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class StickyPlacement:
     tasks.
 
     `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
-    with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: all are;
-    `fits`: no participating task is above usable capacity. `least`: int64[T], lower bound of the bytes
-    (units) that each task gives away while it stays.
+    with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: whether
+    all tasks are at or below the target. `fits`: whether no participating task is above usable capacity.
+    `least`: int64[T], lower bound of the bytes (units) that each task gives away while it stays.
     """
 
     task_of: TaskOf
@@ -54,7 +54,7 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """Return the placement, and the decision about its number of tasks. If levelling gains too little, it is
+    """Return the placement, and the decision about its number of tasks. Levelling that gains too little is
     reverted."""
     kept, count = _repaired(problem, policy)
     if policy.rebalance and _has_gained_too_little(problem, policy, kept):
@@ -267,8 +267,8 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
 def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
-    """Return whether levelling relieves the fullest task by `least_gain`. Always True if a task is added,
-    because it must get partitions. Tasks above usable capacity are relieved anyway."""
+    """Return whether levelling relieves the fullest task by at least `least_gain`. Always True if a task is
+    added, because the new task must get partitions. Tasks above usable capacity are relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)

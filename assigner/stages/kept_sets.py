@@ -14,8 +14,8 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """`places`: numbers of the tasks that may have partitions, ascending; `most`: limit of tasks that do.
-    `room`: capacity of each, in units."""
+    """`places`: numbers of the available tasks, ascending; `most`: maximum number of them that may have
+    partitions. `room`: capacity of each task, in units."""
 
     places: Ranks
     most: int
@@ -23,10 +23,9 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether kept sets apply. They apply if there is only one dimension and no limit on partitions
-    per task, if no partition exceeds a task, and if there are few partitions with sizes that have much in
-    common. If the sizes of partitions have little in common, kept sets apply only beyond the size that the
-    solver places as a whole."""
+    """Return whether to use kept sets. They need one dimension, no limit on partitions per task, few
+    partitions, and no partition larger than a task. If the sizes of partitions have no large common divisor,
+    kept sets are used only for problems that are too large for the solver."""
     if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
         return False
     carrying = problem.sizes[problem.sizes[:, 0] > 0, 0]
@@ -38,7 +37,7 @@ def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int
 def choose_kept_sets(
     problem: PlacementProblem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
 ) -> SolverAnswer:
-    """Return the placement that moves the fewest bytes and uses at most `most` of the places of the scope.
+    """Return the placement that moves the fewest bytes and uses at most `most` of the tasks in `scope`.
     Partitions of other tasks stay where they are.
 
     `incumbent`: a valid placement, or None. `bound` of the result: lower bound on moves of any placement on

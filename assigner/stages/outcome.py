@@ -41,7 +41,8 @@ class StageOutcome:
 
 
 def full_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
-    """Return the fewest tasks, levelled, each offending partition isolated, and mapped to current tasks."""
+    """Return a placement on the fewest tasks: offending partitions isolated, loads levelled, and tasks mapped
+    to current tasks."""
     alone = problem.offending
     normal = np.flatnonzero(~alone)
     inputs = PackingInput(problem.sizes[normal], problem.usable, problem.per_task, policy.effort, policy.seed)
@@ -117,7 +118,8 @@ def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) 
 
 
 def _squeezed(problem: PlacementProblem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
-    """Place everything levelled on fewer tasks than required, without isolating offending partitions."""
+    """Place all partitions on fewer tasks than required, with levelled loads and without isolating offending
+    partitions."""
     inputs = PackingInput(problem.sizes, problem.usable, problem.per_task, policy.effort, policy.seed)
     state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))
     return settle(inputs, state.task_of, tasks).task_of, "levelled above capacity"

@@ -59,8 +59,8 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
     """Return a placement improved by ejection chains, starting from `state` and from the tightest fit of
-    `placed`. None if neither is better, or if the problem is large, because moves of light partitions are
-    then close to the bound."""
+    `placed`. None if no improvement was found. Large problems are not tried, because their many light
+    partitions already keep the moves close to the bound."""
     if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
         return None
     goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)

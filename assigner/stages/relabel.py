@@ -9,8 +9,8 @@ import numpy as np
 from assigner.problem.problem import Ints, TaskOf
 
 _DENSE: Final = 3_000
-"""Number of tasks up to which the best matching is computed; above, pairs are chosen greedily. With one task
-on either side, that is the best matching."""
+"""Number of tasks up to which the best matching is computed; above, pairs are chosen greedily. If there is
+only one old or one new task, the greedy choice is the best matching."""
 
 
 def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[TaskOf, int]:

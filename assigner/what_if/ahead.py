@@ -42,7 +42,7 @@ class ComingHour:
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
     """Return the forecast hour by hour, each placed from scratch. `growth`: factor on every load.
 
-    Raises InvalidRequest as `check_growth` does.
+    Raises InvalidRequest if `check_growth` rejects `growth`.
     """
     check_growth(growth)
 
@@ -58,8 +58,8 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
     """Return the forecast hour by hour, with the task count of a simple packing, within milliseconds.
 
-    Without a limit of messages, the count is never lower than that of the search, and rarely higher. Raises
-    InvalidRequest for an invalid capacity.
+    Without a limit of messages, the count is never lower than the count that the search finds, and rarely
+    higher. Raises InvalidRequest for an invalid capacity.
     """
     usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)
     totals, default = np.array([found.totals.middle, found.totals.high]), how.default.messages_per_second

@@ -106,7 +106,7 @@ else:
 
 
 class Document(_Part):
-    """Input of `headrace plan --input`. Missing keys take defaults or the settings."""
+    """Input of `headrace plan --input`. Missing keys take the values of the settings, or defaults."""
 
     capacity: _Capacity | None = None
     limits: _Limits = _Limits()

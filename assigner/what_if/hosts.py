@@ -38,7 +38,7 @@ def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, 
 
 def _refuse_impossible(hosts: Sequence[Host]) -> None:
     if not hosts:
-        raise InvalidRequest("no hosts to place tasks on")
+        raise InvalidRequest("hosts must not be empty: list at least one host")
     names = Counter(host.name for host in hosts)
     for host in hosts:
         if names[host.name] > 1:

@@ -57,7 +57,7 @@ def replay(
 ) -> list[ReplayHour]:
     """Replay hour by hour. `growth`: factor on every load. `patience`: number of earlier hours considered.
 
-    Raises InvalidRequest if there is no hour, or as `check_growth` does.
+    Raises InvalidRequest if there is no hour, or if `check_growth` rejects `growth`.
     """
     check_growth(growth)
     if not history:
@@ -129,7 +129,7 @@ def hours_from_json(text: str) -> Hourly:
     except (RecursionError, ValueError) as error:
         raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(entries, list):
-        raise InvalidRequest("the history must be a list of objects", advice=f"with {', '.join(_COLUMNS)}")
+        raise InvalidRequest("the history must be a list of objects", advice=f"keys: {', '.join(_COLUMNS)}")
     return _collect((f"entry {number}", row) for number, row in enumerate(entries))
 
 

@@ -14,7 +14,7 @@ from assigner.what_if.hosts import place_tasks
 
 
 def to_json(question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]) -> dict[str, Any]:
-    """Return the answer as a document; with `hosts` only if the question names some."""
+    """Return the plan as a document; it contains `hosts` only if the input names hosts."""
     by_name = sorted(range(len(answer.task_of)), key=answer.demand.partitions.__getitem__)
     document: dict[str, Any] = {
         "tasks": answer.tasks,

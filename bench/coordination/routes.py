@@ -90,7 +90,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     route_map, plan = RouteMap(ClusterIds(session), rules.own), LatestPlan(PlanStore(session, "bench"))
     gate = RouteGate(route_map, KnownClusters(session), questions, plan, clock)
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
-    control = Control(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
+    control = Control.build(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
     creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
     far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)

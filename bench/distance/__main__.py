@@ -4,7 +4,7 @@ The clusters are in two network namespaces, joined by a link that delays every p
 connections cross it. Engines run at the near end: beside the destination (read) or the source (write). Needs
 root and a C compiler, and exits with 1 without them. In the environment:
 
-    BENCH_CASES=read,write,read-one,write-one,read-small,write-small
+    BENCH_CASES=read,write,read-one,write-one,read-small,write-small,latency
     BENCH_MS=0,25,50,100         delay each way
     BENCH_BUFFERS=102400,-1      socket buffers of the brokers in bytes; -1: sized by the kernel
     BENCH_ENGINES="headrace,MirrorMaker 2,confluent-kafka"
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import cast
 
 from bench.distance.far import FarCluster, far_cluster
+from bench.distance.latencies import PROBE_TOPIC, RECORDS_PER_SECOND, measure_latency, writing
 from bench.distance.link import Line, Namespaces, RigUnavailable, namespaces, require_rig
 from bench.distance.rates import Rate, measure
 from bench.mirror.rig.clusters import Pair, Topics, chosen
@@ -45,6 +46,7 @@ from stack.server import Jvm
 
 _SECONDS = float(os.environ.get("BENCH_SECONDS", "20"))
 _SETTLE_SECONDS = 5.0
+_PROBE = Work(PROBE_TOPIC, Codec.LZ4, latency=True)
 _BROKER = {"log.segment.delete.delay.ms": 1000, "offsets.topic.num.partitions": 1}
 
 
@@ -67,6 +69,7 @@ _CASES = {
     "read-small": Case(True, _SMALL),
     "write-small": Case(False, _SMALL),
 }
+_LATENCY = "latency"
 
 
 def main() -> None:
@@ -83,15 +86,17 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder, namespaces(Path(folder)) as ends:
         ends.enter_near()
-        for buffers, delay, name in product(_list("BENCH_BUFFERS", "102400,-1"), _delays(), chosen(*_CASES)):
+        for buffers, delay, name in product(
+            _list("BENCH_BUFFERS", "102400,-1"), _delays(), chosen(*_CASES, _LATENCY)
+        ):
             line = Line(delay, _number("BENCH_MBIT"), _number("BENCH_LOSS"))
             with ends.joined(line):
-                _run_case(ends, name, line, int(buffers))
+                (_run_latency if name == _LATENCY else _run_case)(ends, name, line, int(buffers))
 
 
 def _run_case(ends: Namespaces, name: str, line: Line, buffers: int) -> None:
     case = _CASES[name]
-    with _pair(ends, case, buffers) as pair:
+    with _pair(ends, reads=case.reads, buffers=buffers) as pair:
         topic = _write(pair.source, case.shape)
         record_bytes = topic.payload_bytes / topic.records
         for engine in _engines():
@@ -103,12 +108,29 @@ def _run_case(ends: Namespaces, name: str, line: Line, buffers: int) -> None:
             )
 
 
+def _run_latency(ends: Namespaces, name: str, line: Line, buffers: int) -> None:
+    """Print the latency of each engine beside the destination, and first that of the source itself."""
+    with _pair(ends, reads=True, buffers=buffers) as pair:
+        Topics(pair.source).create(PROBE_TOPIC, PARTITIONS)
+        with writing(ends, pair.source.address, pair.folder):
+            for engine_name in ("no mirror", *_engines()):
+                engine = (
+                    None if engine_name == "no mirror" else _prepare(pair, engine_name, _PROBE, PARTITIONS)
+                )
+                found = measure_latency(ends, pair, engine, _SECONDS)
+                print(
+                    f"{name:12}{line.one_way_ms:6g} ms{buffers:9}  {engine_name:18}"
+                    f"p50 {found['50']:.1f} ms, p99 {found['99']:.1f} ms at {RECORDS_PER_SECOND:,} records/s",
+                    flush=True,
+                )
+
+
 @contextmanager
-def _pair(ends: Namespaces, case: Case, buffers: int) -> Iterator[Pair]:
+def _pair(ends: Namespaces, *, reads: bool, buffers: int) -> Iterator[Pair]:
     properties = {**_BROKER, "socket.send.buffer.bytes": buffers, "socket.receive.buffer.bytes": buffers}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        near_name, far_name = ("target", "source") if case.reads else ("source", "target")
+        near_name, far_name = ("target", "source") if reads else ("source", "target")
         near = KafkaCluster(
             near_name, folder / "near", [NodePorts.free()], jvm=Jvm(heap_mib=512), properties=properties
         )
@@ -117,7 +139,7 @@ def _pair(ends: Namespaces, case: Case, buffers: int) -> Iterator[Pair]:
             with far_cluster(ends, far_name, folder / "far", properties) as far:
                 # Engines and samplers only use the name, the address and the process of a cluster.
                 other = cast(KafkaCluster, far)
-                yield Pair(*((other, near) if case.reads else (near, other)), folder)
+                yield Pair(*((other, near) if reads else (near, other)), folder)
         finally:
             near.kill()
 
@@ -127,17 +149,22 @@ def _write(source: KafkaCluster | FarCluster, shape: Shape) -> SourceTopic:
 
 
 def _run(pair: Pair, name: str, topic: SourceTopic) -> Rate:
-    work = Work(topic.name, topic.shape.codec)
-    topics = Topics(pair.target)
-    topics.delete("bench-", *MIRROR_MAKER_TOPICS)
-    options = os.environ.get("BENCH_OPTIONS", "").split()
-    engine = _engine(pair, name, work, options)
     partitions = topic.shape.partitions
-    if name == "confluent-kafka":
-        topics.create(engine.target, partitions)
+    engine = _prepare(pair, name, Work(topic.name, topic.shape.codec), partitions)
+    topics = Topics(pair.target)
     return measure(
         engine, lambda: topics.end(engine.target, partitions), topic.records, _SETTLE_SECONDS, _SECONDS
     )
+
+
+def _prepare(pair: Pair, name: str, work: Work, partitions: int) -> Engine:
+    """Return an engine whose destination is empty."""
+    topics = Topics(pair.target)
+    topics.delete("bench-", *MIRROR_MAKER_TOPICS)
+    engine = _engine(pair, name, work, os.environ.get("BENCH_OPTIONS", "").split())
+    if name == "confluent-kafka":
+        topics.create(engine.target, partitions)
+    return engine
 
 
 def _engine(pair: Pair, name: str, work: Work, options: list[str]) -> Engine:

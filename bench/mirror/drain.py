@@ -3,8 +3,9 @@
 16 partitions, 1 KB records. The engines take turns on the same two brokers, restarted for each case. Each
 engine except MirrorMaker 2 first copies the topic once uncounted: otherwise the first engine would pay for
 the JIT compilation of the brokers and for memory that the host has to provide.
-All figures start at the first record at the destination, so start-up costs are excluded. Cases:
-`BENCH_CASES=none,lz4,zstd,ten,one`. With `BENCH_FORMER`, only this checkout and the former one run, in turns.
+All figures start at the first record at the destination, so start-up costs are excluded.
+`BENCH_CASES=none,lz4,zstd,ten,one,tls` chooses cases; in case `tls`, the mirrors use TLS on
+both sides. With `BENCH_FORMER`, only this checkout and the former one run, in turns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.machine import new_page_us
-from bench.mirror.rig.clusters import Pair, Topics, chosen, clusters
+from bench.mirror.rig.clusters import TLS_LISTENER, TLS_PROPERTIES, Pair, Topics, chosen, clusters
 from bench.mirror.rig.data import PARTITIONS, Shape, SourceTopic, write_topic
 from bench.mirror.rig.engines import (
     MIRROR_MAKER_TOPICS,
@@ -32,7 +33,7 @@ from mirror.protocol.batches.compression import Codec
 _OURS = "headrace"
 _WARMING = ("headrace", "confluent-kafka", "headrace", "headrace")
 """Uncounted runs, during which the JVM compiles the brokers' code."""
-_BROKER = {"log.segment.delete.delay.ms": 1000}
+_BROKER: dict[str, object] = {"log.segment.delete.delay.ms": 1000}
 """Erase the topics of an engine soon after deletion, so that the next engine reuses their memory."""
 _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "headrace": headrace,
@@ -49,6 +50,7 @@ class Case:
     """Topic, and the engines that copy it in order."""
 
     shape: Shape
+    tls: bool = False
     turns: tuple[str, ...] = (
         "headrace",
         "MirrorMaker 2",
@@ -67,7 +69,12 @@ _CASES = {
     "ten": Case(Shape("ten", Codec.LZ4, 10, 2_000_000)),
     "one": Case(
         Shape("one", Codec.LZ4, 1, 600_000),
-        ("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
+        turns=("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
+    ),
+    "tls": Case(
+        Shape("tls", Codec.NONE, 250, 1_000_000),
+        tls=True,
+        turns=("headrace", "MirrorMaker 2", "headrace", "MirrorMaker 2", "headrace"),
     ),
 }
 
@@ -76,15 +83,17 @@ def main() -> None:
     """Print a table for each case, and the ratio of Headrace to each other engine."""
     for name in chosen(*_CASES):
         case = _CASES[name]
-        with clusters(properties=_BROKER) as pair:
+        listeners = (TLS_LISTENER,) if case.tls else ()
+        with clusters(properties=_BROKER | (TLS_PROPERTIES if case.tls else {}), listeners=listeners) as pair:
             topic = write_topic(pair.source, case.shape)
             print(f"{topic}\n{_HEADING}")
             for warming in _WARMING:
-                _run(pair, warming, topic)
+                if warming in case.turns:
+                    _run(pair, warming, topic, case.tls)
             runs: dict[str, list[Drain]] = {}
             for turn in _TURNS_OF_FORMERS if formers() else case.turns:
                 page_us = new_page_us()
-                drain = _run(pair, turn, topic)
+                drain = _run(pair, turn, topic, case.tls)
                 runs.setdefault(turn, []).append(drain)
                 print(f"{_line(turn, drain, topic)}{page_us:11.1f}", flush=True)
             _print_ratios(runs, topic)
@@ -98,11 +107,11 @@ _HEADING = (
 )
 
 
-def _run(pair: Pair, name: str, topic: SourceTopic) -> Drain:
+def _run(pair: Pair, name: str, topic: SourceTopic, tls: bool) -> Drain:
     topics = Topics(pair.target)
     topics.delete("bench-", *MIRROR_MAKER_TOPICS)
     topics.wait_until_erased()
-    engine = _MAKERS[name](pair, Work(topic.name, topic.shape.codec))
+    engine = _MAKERS[name](pair, Work(topic.name, topic.shape.codec, tls=tls))
     if name == "confluent-kafka":
         topics.create(engine.target, PARTITIONS)
     return Watch(pair).drain(engine, PARTITIONS, topic.records)

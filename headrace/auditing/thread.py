@@ -1,4 +1,5 @@
-"""Thread of an instance that audits its own lanes, so that audits are spread over instances like the lanes.
+"""Thread in which an instance audits its own lanes. Audits are therefore distributed over the instances in
+the same way as lanes.
 
 The thread opens connections only while a datastream is audited. A cluster that does not respond delays the
 audits of its datastreams, never the copying.
@@ -39,17 +40,17 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "audit"
-"""Name of the part in the health of an instance that audits."""
+"""Name of the audits in the health report of an instance."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _MOST_WINDOWS: Final = 2
-"""Number of windows that an audit of counts is behind before it no longer gives way to copying."""
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 
 def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
-    """Return the lanes to audit, by datastream. If several datastreams of a group select a topic, the first
-    that is audited counts."""
+    """Return the lanes to audit, by datastream. If several audited datastreams of a group select a topic, the
+    lanes of the topic belong to the first of these datastreams."""
     left, found = set(lanes), list[AuditedLanes]()
     for datastream in datastreams:
         if datastream.audit_mode is AuditMode.OFF or not datastream.status.is_mirrored:
@@ -119,7 +120,7 @@ class AuditQueue:
 
 
 class AuditThread(BackgroundThread):
-    """Audits while the instance runs. Other threads are not affected by a failure."""
+    """Audits the lanes of the instance as long as it runs. A failure does not affect other threads."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class AuditThread(BackgroundThread):
         _log.error("cannot audit", reason=reason_of(error))
 
     def audit(self, context: EngineContext) -> None:
-        """Audit until no datastream is audited, or the thread stops."""
+        """Audit until no datastream requires audits or the thread stops."""
         auditor = self._auditor = Auditor(context, self._options)
         queue = AuditQueue()
         while not self._stopping.is_set() and (lanes := self._lanes()):
@@ -187,7 +188,8 @@ class AuditThread(BackgroundThread):
                 context.loop.run_once(_STEP_SECONDS)
 
     def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
-        """Run one turn; leave it if the thread stops."""
+        """Run one turn of the auditor, and return whether more records can be audited at once. The turn is
+        abandoned if the thread stops."""
         before = time.thread_time()
         turn = context.loop.spawn(auditor.turn(lanes))
         while not turn.is_done and not self._stopping.is_set():
@@ -199,12 +201,12 @@ class AuditThread(BackgroundThread):
         return has_more
 
     def _copying_seconds(self) -> dict[str, float]:
-        """Return the processor time of the workers by task, since the instance started."""
+        """Return the CPU seconds that workers have spent on each task since the instance started."""
         return {name: sums.by_name()["cpu_ms"] / 1_000 for name, sums in self._snapshot().task_sums.items()}
 
 
 def _problems_of(auditor: Auditor) -> dict[str, str]:
-    """Return why lanes cannot be audited, one reason for each datastream."""
+    """Return the reason why lanes cannot be audited, one for each affected datastream."""
     return {
         name: f"{place}: {report.problem}"
         for name, found in auditor.reports.items()

@@ -1,1 +1,2 @@
-"""Import of a Brooklin cluster: `verdicts.py` decides for each datastream, `importer.py` carries it out."""
+"""Import of a Brooklin cluster: `verdicts.py` decides about each datastream, and `importer.py` performs the
+import."""

@@ -1,5 +1,5 @@
-"""Imports a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
-store."""
+"""Import of a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
+coordination store."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class ImportOptions:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
-    """Decide on each datastream and, with `apply`, create all that can be imported. `there`: ZooKeeper and
-    root of the Brooklin cluster.
+    """Decide how to import each datastream. With the option `apply`, also create every datastream that can be
+    imported. `there`: ZooKeeper and root path of the Brooklin cluster.
 
     Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
     """
@@ -86,7 +86,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
             stores = ControlStores(definitions, requests, membership, EventLog(session))
-            control = Control(stores, admission, clock, gate)
+            control = Control.build(stores, admission, clock, gate)
             findings = tuple(_applied(finding, control) for finding in findings)
     return TakeOver(there.root, found.live, findings, options.apply)
 
@@ -145,8 +145,8 @@ def _check_alone(found: BrooklinCluster, findings: tuple[ImportFinding, ...]) ->
     if found.live and runs:
         raise InvalidRequest(
             f"{runs[0]} would be copied twice: Brooklin is running on {', '.join(found.live)}",
-            advice="stop Brooklin or pause its datastreams, or create them with --paused and resume them "
-            "when Brooklin has stopped",
+            advice="stop Brooklin or pause its datastreams; or import with --paused, and resume the "
+            "datastreams in Headrace when Brooklin has stopped",
         )
 
 

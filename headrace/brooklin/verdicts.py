@@ -54,17 +54,17 @@ _WITHOUT_EFFECT: Final = {
     "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata that is stored with the definition but ignored, with the behaviour of Headrace."""
+"""Metadata that is stored with the definition but ignored, and what Headrace does instead."""
 
 
 class ImportVerdict(StrEnum):
-    """Action of the import for one datastream."""
+    """Result of the import for one datastream."""
 
     CREATE = "create"
     PRESENT = "present"
     """The same definition already exists and is not changed."""
     CONFLICT = "conflict"
-    """Another definition with this name exists and is not changed."""
+    """A different definition with this name exists and is not changed."""
     IMPOSSIBLE = "impossible"
     SKIP = "skip"
     """Brooklin is deleting the datastream."""
@@ -89,10 +89,10 @@ class ImportFinding:
 
 @dataclass(frozen=True)
 class ListTopics:
-    """Existing definitions, settings and options of the import. `present`: definitions by name; `damaged`:
-    problems of unreadable definitions, by name; `tls`: clusters reached over TLS; `connectors`: names of
-    connectors that mirror Kafka; `transports`: names of transport providers that write to Kafka; `paused`:
-    import running datastreams as paused."""
+    """Inputs of the decisions: existing definitions, settings and options of the import. `present`:
+    definitions by name; `damaged`: problems of unreadable definitions, by name; `tls`: clusters reached over
+    TLS; `connectors`: names of connectors that mirror Kafka; `transports`: names of transport providers that
+    write to Kafka; `paused`: whether to import running datastreams as paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -154,7 +154,8 @@ def _judged(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> Import
 
 
 def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
-    """Return the converted definition and notes. Raises InvalidRequest if it cannot be converted."""
+    """Return the converted definition and notes for the operator. Raises InvalidRequest if the definition
+    cannot be converted."""
     metadata = dict(brooklin_datastream.metadata)
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
@@ -184,7 +185,9 @@ def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple
         pauses=pauses,
     )
     if datastream.expires_ms is not None and datastream.expires_ms <= here.now_ms:
-        raise InvalidRequest("its time to live has expired", advice="delete it in Brooklin")
+        raise InvalidRequest(
+            "the time to live of the datastream has expired", advice="delete the datastream in Brooklin"
+        )
     return datastream, tuple(_notes(brooklin_datastream, datastream, reset))
 
 
@@ -194,7 +197,8 @@ def _source(datastream: BrooklinDatastream) -> str:
 
 
 def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
-    """Return the destination as stored, or the brokers that Brooklin's transport provider recorded."""
+    """Return the destination in the definition or, if it is missing, the brokers that Brooklin's transport
+    provider recorded in the metadata."""
     destination = datastream.document.get("destination")
     destination = destination if isinstance(destination, Mapping) else {}
     brokers = datastream.metadata.get(_BROKERS, "")
@@ -204,8 +208,9 @@ def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Raise InvalidRequest for a Java expression that RE2 accepts with a different meaning: nested character
-    classes (a union in Java) or intersections of classes. RE2 itself rejects all other unsupported syntax."""
+    """Raise InvalidRequest for a Java regular expression that has a different meaning in RE2: nested
+    character classes (a union in Java) or intersections of classes. RE2 itself rejects all other unsupported
+    syntax."""
     why = ""
     if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):
         why = "nested character class"
@@ -213,7 +218,7 @@ def _check_expression(expression: str) -> None:
         why = "intersection of character classes"
     if why:
         raise InvalidRequest(
-            f"Java expression {shown(expression)} has another meaning in RE2 ({why})",
+            f"Java expression {shown(expression)} has a different meaning in RE2 ({why})",
             advice="create the datastream manually with an equivalent expression",
         )
 
@@ -250,8 +255,8 @@ def _route(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:
-    """Mark a datastream as impossible if its route differs from the first of its group: datastreams that
-    share tasks must share clusters and topic naming."""
+    """Mark a datastream as impossible if its clusters or topic naming differ from those of the first
+    datastream in its group. Datastreams that share tasks must have the same."""
     datastream = finding.datastream
     if finding.verdict is not ImportVerdict.CREATE or datastream is None:
         return finding

@@ -18,9 +18,9 @@ from mirror.replication.context import EngineContext, EngineIdentity
 
 @contextmanager
 def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[EngineContext]:
-    """Open an engine context on the configured clusters; its connections are closed at the end of the block.
-    `clusters`: references by option name. Raises ConfigError for a reference that is neither an alias nor an
-    address.
+    """Open an engine context on the configured clusters for the `with` block. After the block, the
+    connections of the context are closed. `clusters`: references by option name. Raises ConfigError for a
+    reference that is neither an alias nor an address.
     """
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)

@@ -1,4 +1,4 @@
-"""Cluster aliases that have the same name in environment variables."""
+"""Detection of cluster aliases that map to the same name in environment variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.settings import HeadraceSettings, as_variable
 
 
 def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
-    """Yield a warning for each set of aliases with the same name in environment variables."""
+    """Yield a warning for each set of aliases that map to the same name in environment variables."""
     for section, aliases in (("clusters", settings.clusters), ("pmp.clusters", settings.pmp.clusters)):
         by_name: dict[str, list[str]] = {}
         for alias in aliases:

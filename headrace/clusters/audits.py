@@ -26,19 +26,20 @@ from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext
 
 _FIRST_CHECKPOINT_SECONDS: Final = 30.0
-"""Time to wait for the first checkpoint of a datastream that may just have started."""
+"""Time to wait for the first checkpoint, in case the datastream has just started."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
     """Result for one topic.
 
-    `counts`: records at both sides. `left_out`: records filtered or dead-lettered according to the
-    checkpoints; `uncopied`: other records that the source has and that were never copied; both are not in
-    `counts`. `unjudged`: number of source offsets beyond the checkpoints, which are still in flight.
-    `expired`: number of copied offsets that retention has removed at the destination only. `at_least`: there
-    were too many differences to compare all, so the counts are estimates. `findings`: the first differences,
-    with their source partition. `problems`: why partitions could not be compared.
+    `counts`: comparison of the records at both ends. `left_out`: number of records filtered or dead-lettered
+    according to the checkpoints; `uncopied`: number of other records at the source that were never copied.
+    `counts` does not include the records in `left_out` and `uncopied`. `unjudged`: number of source offsets
+    beyond the checkpoints, which are still in flight. `expired`: number of copied offsets that retention has
+    removed at the destination only. `at_least`: whether the counts are estimates, because there were too many
+    differences to compare all records. `findings`: the first differences, each with its source partition.
+    `problems`: reasons why partitions could not be compared.
     """
 
     topic: str
@@ -54,8 +55,9 @@ class AuditResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if every source record up to the checkpoints is at the destination unchanged, or was omitted
-        intentionally, and the destination has no foreign records. Duplicates are no difference."""
+        """True if every source record up to the checkpoints is at the destination unchanged or was omitted
+        intentionally, and the destination has no foreign records. Duplicates are not counted as
+        differences."""
         return self.verdict in (Verdict.COMPLETE, Verdict.LATE, Verdict.DUPLICATED)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +89,7 @@ class AuditResult:
 
 
 def audit_job(definition: Mapping[str, Any]) -> VerifyJob:
-    """Return the comparison of a datastream, from its definition in the form of /v1."""
+    """Return the comparison job of a datastream. `definition`: definition in the format of /v1."""
     wanted, metadata = definition["source"], definition["metadata"]
     policy = policy_from(metadata)
     return VerifyJob(
@@ -108,8 +110,9 @@ def audit_datastream(
     definition: Mapping[str, Any],
     on_progress: Callable[[int, int, int], None] = lambda _compared, _partitions, _offsets: None,
 ) -> list[AuditResult]:
-    """Compare source and destination of every topic of a definition (in its /v1 form), up to the checkpoints.
-    Records that arrive in the meantime are ignored. `on_progress`: see `audit_copy`.
+    """Compare every topic of a datastream with its copy, up to the present checkpoints. Records that arrive
+    in the meantime are ignored. `definition`: definition in the format of /v1. `on_progress`: see
+    `audit_copy`.
 
     Raises TopicMissing, Unreachable; NotFound if no checkpoint appears before the deadline.
     """
@@ -125,8 +128,9 @@ def audit_datastream(
 
 
 def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms: int) -> list[WindowSum]:
-    """Return the sums of the windows that the topic of audits has rows of since a time. Raises InvalidRequest
-    if the settings name none, TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
+    """Return the sums of all audit windows with rows since `since_ms` in the audit topic. Raises
+    InvalidRequest if no audit topic is configured, TopicMissing, Unreachable, NotAuthorized,
+    AnswerTooLarge."""
     topic, cluster = settings.mirror.audit.topic, ClusterRef(settings.mirror.metrics_cluster)
     if not topic:
         raise InvalidRequest("mirror.audit.topic is empty, so audits write no windows")
@@ -136,9 +140,11 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 @dataclass(frozen=True, slots=True)
 class AuditTurn:
-    """Turn of a continuous audit: the comparison of the records copied since the turn before, and by topic
-    the time before which every record is at the destination (epoch ms), None if unknown. `through_ms`: this
-    time for all topics together. `problem`: why this turn failed; the next turn compares the same records."""
+    """Result of one turn of a continuous audit. `results`: comparison of the records copied since the
+    previous turn. `by_topic`: time (epoch ms) before which every record of the topic is at the destination;
+    None if unknown. `through_ms`: time (epoch ms) before which every record of all topics is at the
+    destination; None if unknown. `problem`: reason why this turn failed; the next turn compares the same
+    records."""
 
     results: Sequence[AuditResult] = ()
     through_ms: int | None = None
@@ -160,11 +166,11 @@ class AuditTurn:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
-    """Compare the records that a datastream has copied, and then, every `seconds`, the records copied since.
-    Never ends.
+    """Compare the records that a datastream has copied so far, and then every `seconds` the records copied
+    since the previous turn. Never ends.
 
-    `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Retriable
-    errors are reported in a turn; other errors are raised.
+    `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
+    error is yielded as the problem of a turn; other errors are raised.
     """
     clock, watch = SystemClock(), AuditWatch(audit_job(definition))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
@@ -188,7 +194,7 @@ async def _pause(bench: EngineContext, seconds: float) -> None:
 
 
 def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
-    """Add up the results of partitions, which are in the order of their topics."""
+    """Add up the results of partitions by topic. `verdicts` must be sorted by topic."""
     results = []
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.partition.topic):
         parts, counts = list(group), RecordCounts()

@@ -10,7 +10,7 @@ from mirror.tls import CertificateValidity, expiry_times
 
 
 def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]:
-    """Yield the validity of each certificate file in the settings, as the files are now."""
+    """Read each certificate file in the settings and yield its validity."""
     for name, file, is_authority in _files(settings):
         if not file:
             continue
@@ -24,7 +24,8 @@ def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]
 
 
 def _files(settings: HeadraceSettings) -> Iterator[tuple[str, str, bool]]:
-    """Yield the setting of each file, the file, and whether it contains authorities."""
+    """Yield, for each file, the key of the setting, the path, and whether the file contains certificate
+    authorities."""
     for alias, cluster in settings.clusters.items():
         if cluster.security.protocol.endswith("SSL"):
             place = f"clusters.{alias}.security"

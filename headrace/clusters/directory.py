@@ -1,4 +1,4 @@
-"""Cluster references of datastreams, resolved with the settings."""
+"""Resolution of the cluster references of datastreams with the settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Resolves cluster references: aliases of the settings, or addresses. Connections to addresses use no TLS
-    or authentication. `addresses`: patterns of the addresses that definitions may use."""
+    """Resolves cluster references. A reference is an alias in the settings or an address. Connections to an
+    address use neither TLS nor authentication. `addresses`: patterns of the addresses that definitions may
+    use."""
 
     def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters
@@ -53,8 +54,9 @@ class ClusterDirectory:
         return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
-        """Return patterns of the listeners that brokers of an address may advertise. Listeners of an alias
-        are excluded, because an alias has its own permissions."""
+        """Return patterns of the listeners that brokers may advertise if the cluster is referenced by
+        address. Listeners of clusters with an alias are excluded, because an alias has its own
+        permissions."""
         taken = {
             server for cluster in self._clusters.values() for server in _servers(cluster.bootstrap_servers)
         }
@@ -67,8 +69,8 @@ class ClusterDirectory:
         ]
 
     def checked(self, label: str, reference: str) -> ClusterRef:
-        """Validate a reference from an option. Raises ConfigError unless the reference is an alias or an
-        address."""
+        """Validate a cluster reference. `label`: name of the option, for errors. Raises ConfigError unless
+        the reference is an alias or an address."""
         if reference not in self._clusters:
             try:
                 bootstrap_servers(label, reference)
@@ -79,8 +81,8 @@ class ClusterDirectory:
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """Return the alias of the cluster with these bootstrap servers. Return the address itself if its
-        servers belong to no alias, or to several clusters. Connections use the addresses of the alias, so
+        """Return the alias of the cluster with the bootstrap servers `address`. Return `address` itself if
+        its servers belong to no alias or to several. Connections use the bootstrap servers of the alias, so
         that its credentials are never sent to a server of another cluster."""
         wanted = _servers(address)
         near = {
@@ -94,8 +96,8 @@ class ClusterDirectory:
         return ClusterRef(address)
 
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
-        """Return the rules for definitions at these clusters. `knows_callers`: permissions apply to
-        principals."""
+        """Return the rules that definitions must meet. `knows_callers`: whether callers are authenticated, so
+        that permissions apply to principals."""
         rights = {
             ClusterRef(alias): ClusterRights(
                 cluster.readers, cluster.writers, cluster.adopters, cluster.groups
@@ -123,7 +125,7 @@ class ClusterDirectory:
 
 
 def directory_of(settings: HeadraceSettings) -> ClusterDirectory:
-    """Build the directory of a service."""
+    """Build the directory that a service uses."""
     return ClusterDirectory(settings.clusters, settings.mirror.definitions.addresses)
 
 

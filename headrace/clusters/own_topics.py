@@ -1,4 +1,4 @@
-"""Headrace's own topics, with their configured names."""
+"""Configured names of Headrace's own topics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """Return the names of Headrace's own topics. Expressions do not select them by accident, and no topic is
-    mirrored into them.
+    """Return the names of Headrace's own topics. Topic patterns of datastreams do not match these topics, and
+    no topic is mirrored into them.
 
     Topics of the sampler are not included, because they may be mirrored for another Cruise Control.
     """

@@ -1,4 +1,4 @@
-"""Passwords and tokens that are sent over the network without TLS."""
+"""Detection of passwords and tokens that are sent over the network without TLS."""
 
 from __future__ import annotations
 

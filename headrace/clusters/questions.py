@@ -1,4 +1,4 @@
-"""Requests of REST to Kafka clusters: bounded to a few seconds, one at a time per cluster."""
+"""Queries of Kafka clusters for REST requests: limited to a few seconds, and one at a time per cluster."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mirror.replication.context import EngineContext
 
 _T = TypeVar("_T")
 _ALL_SECONDS: Final = 2 * ANSWER_SECONDS
-"""Time limit of all requests of one call."""
+"""Time limit for all requests to a cluster in one call."""
 
 
 class ClusterQuestions:
-    """Runs calls on clusters. Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
+    """Queries Kafka clusters. Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
 
     def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
@@ -50,8 +50,9 @@ class ClusterQuestions:
     def stored_to_translate(
         self, source: ClusterRef, destination: ClusterRef, group: GroupName
     ) -> StoredLanes:
-        """Return the stored progress for translations between two clusters. If the source is unreachable, the
-        start offsets are missing, and the source is not called again for a while. Raises NothingStored."""
+        """Return the stored progress for translations of offsets between two clusters. If the source is
+        unreachable, the start offsets of its logs are missing in the result, and the source is not queried
+        again for a while. Raises NothingStored."""
         if self._turns.failure(source) is not None:
             return self.stored(destination, group)
         found = self._answer(
@@ -66,7 +67,8 @@ class ClusterQuestions:
         return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
 
     def pair_copy(self, cluster: ClusterRef, name: str) -> PairState | None:
-        """Return the copy of a pair's state at a cluster. Raises CorruptData, NewerFormat."""
+        """Return the copy of a pair's state that a cluster stores; None if it stores none. Raises
+        CorruptData, NewerFormat."""
         return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
@@ -78,7 +80,7 @@ class ClusterQuestions:
         )
 
     def _answer(self, cluster: ClusterRef, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a call over separate connections, and return its result."""
+        """Run a query over new connections, and return its result."""
 
         def question() -> _T:
             with bench_of(self._settings, "headrace-rest", self._directory, ANSWER_SECONDS) as bench:

@@ -63,19 +63,19 @@ KeyOption = Annotated[
 
 
 class DefaultCommandGroup(TyperGroup):
-    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`. `default`: name of
-    that command."""
+    """Command group with a default command: `headrace audit NAME` is short for `headrace audit compare NAME`.
+    `default`: name of the default command."""
 
     default: ClassVar[str] = "compare"
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Insert the default command unless the arguments name a command or ask for help."""
+        """Insert the default command unless the arguments name a command or request help."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands, and the arguments of the default command."""
+        """Complete the names of commands and the arguments of the default command."""
         argument = self.commands[self.default].params[0]
         return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
 
@@ -95,7 +95,7 @@ def compare(
     lateness: Annotated[
         str,
         typer.Option(
-            help="With --watch, how long after its timestamp a record may still arrive at the source."
+            help="With --watch, maximum time from the timestamp of a record to its arrival at the source."
         ),
     ] = "5m",
     at: AtOption = "",
@@ -104,11 +104,11 @@ def compare(
 ) -> None:
     """Compare every record at both ends of a datastream.
 
-    Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
-    classify as filtered or dead-lettered are skipped, and not counted as missing.
+    Exits with 1 if any record is missing, altered, out of order or foreign (not from the source). Records
+    that the checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
 
-    With --watch, each comparison reads the records copied since the last one, and shows the time before which
-    every record of the source is at the destination. With --json, each comparison is one line.
+    With --watch, each comparison reads the records copied since the previous comparison, and shows the time
+    before which every record of the source is at the destination. With --json, each comparison is one line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of
@@ -142,7 +142,7 @@ def compare(
 def _watch(
     settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
 ) -> None:
-    """Audit until interrupted; exit with 1 if there was a difference."""
+    """Audit until interrupted; exit with 1 if a comparison has found a difference."""
     from headrace.clusters.audits import watch_datastream
     from headrace.console.durations import milliseconds
 
@@ -191,8 +191,8 @@ def windows(
 ) -> None:
     """Add up the windows of continuous audits, and compare tiers.
 
-    Reads the topic mirror.audit.topic. Producers and consumers can publish their own counts to it. Exits with
-    1 if a window is late or has differences, or if a tier has counted another number of records.
+    Reads the topic mirror.audit.topic, to which producers and consumers can also publish counts. Exits with 1
+    if a window is late or has differences, or if two tiers counted different numbers of records.
     """
     from headrace.clusters.audits import audited_windows
     from headrace.settings import load_settings
@@ -231,10 +231,11 @@ def certify(
     at: AtOption = "",
     config: ConfigOption = None,
 ) -> None:
-    """Write a signed certificate of what arrived in a period.
+    """Certify the records of a period, and sign the result.
 
     Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
-    with 1 unless all records of the period are copied, and none is missing, altered, out of order or foreign.
+    with 1 unless all records of the period are copied, and no record is missing, altered, out of order or
+    foreign (not from the source).
     """
     from headrace.clusters.adhoc import bench_of
     from headrace.clusters.audits import audit_job
@@ -278,8 +279,8 @@ def check(
 ) -> None:
     """Check the signature of a certificate, and optionally its contents.
 
-    Exits with 1 if a byte was altered or, with --against-clusters, if the records of a partition are not as
-    certified.
+    Exits with 1 if the certificate was altered or, with --against-clusters, if the records of a partition
+    differ from the certificate.
     """
     from headrace.clusters.adhoc import bench_of
     from headrace.clusters.directory import ClusterDirectory
@@ -308,7 +309,7 @@ def check(
 
 
 def key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
-    """Return the content of the file with the key to sign or to check with. Raises ConfigError."""
+    """Return the content of the key file, for signing or for checking a signature. Raises ConfigError."""
     from mirror.errors import ConfigError
 
     file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)

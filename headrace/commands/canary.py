@@ -56,7 +56,7 @@ def canary(
 ) -> None:
     """Write one record a second and measure its arrival.
 
-    Exits with 1 if a limit was exceeded: records were lost or late, or the source did not acknowledge writes.
+    Exits with 1 if a limit was not met: records were lost or late, or the source did not acknowledge writes.
     """
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds
@@ -68,7 +68,7 @@ def canary(
     from monitor.canary.gate import GateLimits
 
     if not 0 <= min_availability <= 100:  # not a number
-        raise InvalidRequest(f"--min-availability {min_availability}: give a percentage")
+        raise InvalidRequest(f"--min-availability {min_availability}: not a percentage from 0 to 100")
     settings = load_settings(config)
     seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)
@@ -116,8 +116,8 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
 
 @contextmanager
 def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath) -> Iterator[None]:
-    """Copy the canary topic in a worker process during the block, as `headrace copy` does. Deletes both
-    topics afterwards."""
+    """Copy the canary topic in a worker process for the `with` block, as `headrace copy` does. Deletes the
+    topic and its copy afterwards."""
     import re
 
     from headrace.commands.copy import copy_setup
@@ -167,7 +167,7 @@ def _delete(admin: KafkaAdmin, topic: str) -> None:
 
 
 def _planned(run: CopyRun) -> CopyPlan:
-    """Plan the copy, as soon as every broker knows the topic. Raises TopicMissing, Unreachable."""
+    """Plan the copy as soon as every broker reports the topic. Raises TopicMissing, Unreachable."""
     from mirror.errors import TopicMissing
 
     until, never = time.monotonic() + _CREATION_SECONDS, threading.Event()

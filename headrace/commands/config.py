@@ -21,8 +21,8 @@ def check(
 ) -> None:
     """Validate the settings as `serve` would.
 
-    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases with the same environment
-    variable."""
+    Secrets are masked. Warnings on stderr report security gaps, and cluster aliases that map to the same
+    environment variable."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
@@ -52,12 +52,12 @@ def check(
 @app.command()
 def show(
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only settings that differ from the default.")
+        bool, typer.Option("--changed", help="Show only settings that differ from the default.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show effective settings and where each comes from.
+    """Show effective settings and the origin of each.
 
     The origin is the environment, the file or the default. Secrets are masked."""
     import os

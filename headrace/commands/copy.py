@@ -40,7 +40,9 @@ def copy(
     ],
     topics: Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")],
     exclude: Annotated[str, typer.Option(help="Regular expression of topics to exclude.")] = "",
-    rename: Annotated[str, typer.Option(help="Topic name at the destination; * is the source name.")] = "*",
+    rename: Annotated[
+        str, typer.Option(help="Topic name at the destination; * stands for the source name.")
+    ] = "*",
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop each partition at its current end offset.")
     ] = False,
@@ -159,7 +161,7 @@ def copy(
 def _transfer(
     setup: CopySetup, job: CopyJob, workers: int, report: Path | None, *, keeps_state: bool, as_json: bool
 ) -> None:
-    """Copy from or to a connector. Raises InvalidRequest for unsupported options."""
+    """Copy from or to a connector, such as files. Raises InvalidRequest for unsupported options."""
     from headrace.console.files import write_file
     from headrace.copy.report import ProgressLine
     from headrace.copy.transfer import TransferRun, print_transfer
@@ -265,7 +267,7 @@ def copy_setup(config: Path | None, job: CopyJob, replication_factor: int) -> Co
 
 
 def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | None], object]) -> None:
-    """Call `stop` on the first SIGINT or SIGTERM, `kill` on the second."""
+    """Call `stop` on the first SIGINT or SIGTERM, and `kill` on further signals."""
     signals = itertools.count()
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -30,7 +30,7 @@ app.command()(drill)
 _COLUMNS: Final = ("topic", "records", "bytes", "seconds", "unknown")
 _LOSS_COLUMNS: Final = ("topic", "partition", "first", "end", "least", "most", "seconds")
 _AWAY_SECONDS: Final = 10.0
-"""Longest time to wait for a response of a cluster that may be lost."""
+"""Maximum time to wait for a response from a cluster that may be lost."""
 
 
 @app.command()
@@ -94,8 +94,8 @@ def switchover(
 ) -> None:
     """Exchange the roles of the clusters without losing or repeating a record.
 
-    Run it again after an interruption: it continues. If a step fails or the deadline passes, everything is
-    restored. Exits with 1 if producers still write to the former cluster.
+    An interrupted switch-over continues if you run the command again. If a step fails or the deadline passes,
+    the switch-over is undone: producers write to the former cluster again, and the command exits with 1.
     """
     seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run) as session:
@@ -111,10 +111,10 @@ def failover(
     pair: PairArgument,
     to: Annotated[str, typer.Option(help="Cluster that producers write to afterwards.")],
     max_loss: Annotated[
-        str, typer.Option(help="Accepted loss, such as 1000-records or 30s of records.")
+        str, typer.Option(help="Maximum accepted loss, in records (1000-records) or as a time (30s).")
     ] = "0-records",
     accept_loss: Annotated[
-        str, typer.Option(help="Figure of the loss, as shown, to accept it beyond --max-loss.")
+        str, typer.Option(help="Figure of the loss as displayed, to accept a loss beyond --max-loss.")
     ] = "",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
@@ -124,9 +124,9 @@ def failover(
 ) -> None:
     """Move to the other cluster after the loss of the active one.
 
-    Shows the records that are lost, by partition; fails if they exceed the limit. The lost cluster keeps
-    them: see headrace dr tail. Run it again after an interruption: it continues. Exits with 1 if it was
-    undone.
+    Shows the number of lost records by partition; fails if the loss exceeds --max-loss. The records remain at
+    the lost cluster: see headrace dr tail. An interrupted failover continues if you run the command again.
+    Exits with 1 if the failover was undone.
     """
     from mirror.jobs.dr.operation import operation_of
 
@@ -161,7 +161,8 @@ def failback(
     """Return to the lost cluster after a failover.
 
     Copies only the records that the active cluster has received since the fork, then switches over. Fails
-    while the tail is undecided. Run it again after an interruption: it continues.
+    while records at the lost cluster are undecided: see headrace dr tail. An interrupted return continues if
+    you run the command again.
     """
     from mirror.jobs.dr.operation import Kind, is_returning
 
@@ -184,9 +185,10 @@ def abort(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo an operation that is in progress: fence, stopped and opposite datastreams.
+    """Undo an operation that is in progress.
 
-    Positions of groups that are committed at the other cluster remain there.
+    Removes the fence and the opposite datastreams, and resumes the stopped datastreams. Group positions that
+    were committed at the other cluster remain there.
     """
     with open_session(pair, at, config, reads_only=False) as session:
         state = session.abort(reason)

@@ -25,7 +25,7 @@ def events(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only events of this datastream or its group.",
+            help="Show only events of this datastream or its group.",
             show_default=False,
             autocompletion=complete_name,
         ),
@@ -47,9 +47,9 @@ def events(
 ) -> None:
     """Show events with reasons, newest first.
 
-    With --follow events are printed as they occur, oldest first. A lost connection is reopened and resumes
-    after the last event; if events were dropped in the meantime, a gap is reported. With --follow --json each
-    line is a JSON document.
+    With --follow, events are printed as they occur, oldest first. After a lost connection, the command
+    reconnects and resumes after the last event; if the service has dropped events in the meantime, it reports
+    a gap. With --follow --json, each line is a JSON document.
     """
     from headrace.console.event_stream import EVENTS
     from headrace.console.event_stream import follow as follow_events
@@ -110,11 +110,11 @@ def incidents(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only incidents of this datastream.", show_default=False, autocompletion=complete_name
+            help="Show only incidents of this datastream.", show_default=False, autocompletion=complete_name
         ),
     ] = "",
     lasting: Annotated[
-        bool | None, typer.Option("--open/--closed", help="Only open or only closed incidents.")
+        bool | None, typer.Option("--open/--closed", help="Show only open or only closed incidents.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Number of incidents.")] = 20,
     at: AtOption = "",
@@ -145,7 +145,7 @@ def incidents(
 
 
 def _gain_of(gain: Mapping[str, Any]) -> str:
-    """Format the predicted and the actual savings of the rebalance."""
+    """Format the predicted and actual saving of the first rebalance."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
     return (
         f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"
@@ -157,8 +157,8 @@ def _seconds_of(value: float | None) -> str:
 
 
 def _late_of(incident: Mapping[str, Any]) -> list[str]:
-    """Format the late records of a closed incident for each objective. Empty while it is open, and for an
-    instance of an older version, which does not report them."""
+    """Format the late records of a closed incident for each objective. The result is empty for an open
+    incident, and if an instance of an older version does not report late records."""
     if "deliveries" not in incident or incident["closed_ms"] is None:
         return []
     if incident["deliveries"] is None:
@@ -170,7 +170,8 @@ def _late_of(incident: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_of(incident: Mapping[str, Any]) -> str:
-    """Format the cost of an incident. An instance of an older version does not report it."""
+    """Format the cost of an incident. The cost is unknown if an instance of an older version does not report
+    it."""
     if "costs" not in incident:
         return "cost: unknown"
     parts = [f"{duration_text(incident['bad_seconds'])} bad"]

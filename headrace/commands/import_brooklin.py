@@ -33,14 +33,17 @@ def import_brooklin(
             help="Connect with the security settings of Headrace's ZooKeeper (default: none).",
         ),
     ] = False,
-    owner: Annotated[str, typer.Option(help="Owner of datastreams that have none.", show_default=False)] = "",
+    owner: Annotated[
+        str,
+        typer.Option(help="Owner of datastreams that Brooklin stores without an owner.", show_default=False),
+    ] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Import the datastreams of a Brooklin cluster.
 
-    Shows the equivalent of each datastream, and creates them with --apply. Brooklin's ZooKeeper is only read.
-    Exits with 0 if every datastream can be imported.
+    Shows the equivalent definition of each datastream. With --apply, also creates the datastreams. Brooklin's
+    ZooKeeper is only read. Exits with 0 if every datastream can be imported.
     """
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json

@@ -31,7 +31,8 @@ _MONITOR_STOP_SECONDS: Final = 12.0
 def serve(
     config: ConfigOption = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="REST port; 0 picks a free one.", show_default=False)
+        int | None,
+        typer.Option(min=0, max=65_535, help="REST port; 0 picks a free port.", show_default=False),
     ] = None,
     port_offset: Annotated[
         int | None,
@@ -106,7 +107,7 @@ def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
 
 
 def _log_of_service() -> BoundLogger:
-    """Return the log of the service, after logging the version and the kind of data plane."""
+    """Log the version and the kind of data plane, and return the logger of the service."""
     from importlib.metadata import version
 
     import structlog
@@ -124,7 +125,7 @@ def _log_of_service() -> BoundLogger:
 
 
 def _stop_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
+    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -138,8 +139,8 @@ def _background_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the threads beside planning and copying: the audits, and those
-    that work while the instance leads (sizing advice, consumer groups, use of topics, own monitor)."""
+    """Return functions that start and stop the background threads: audits, and the threads that are active
+    while the instance is leader (sizing advice, consumer groups, use of topics, own monitor)."""
     from api.metrics.collector import AdviceCollector
     from api.metrics.movement import AuditCollector, GroupCollector
 

@@ -35,7 +35,7 @@ def unused(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show topics of a cluster that nobody uses, with the evidence."""
+    """Show unused topics of a cluster, with the evidence."""
     client = connect(at, config, _TIMEOUT_SECONDS)
     found = client.get("/v1/topics", cluster=cluster, days=days, unused=not show_all)
     if as_json:
@@ -83,9 +83,9 @@ def retire(
 ) -> None:
     """Seal an unused topic, and delete it after a waiting time.
 
-    Each call with --execute does the next step: the first seals the topic (pauses its datastreams, denies
-    writes); a call after the waiting time checks the use again and deletes the topic. Without --execute,
-    nothing is changed. Exits with 1 if the topic is in use.
+    Each call with --execute performs the next step. The first call seals the topic: it pauses its datastreams
+    and denies writes. A call after the waiting time checks again that the topic is unused, and deletes it.
+    Without --execute, nothing is changed. Exits with 1 if the topic is in use.
     """
     from headrace.console.durations import milliseconds
 

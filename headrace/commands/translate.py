@@ -18,7 +18,10 @@ _NAMES_SHOWN: Final = 5
 
 StateOption = Annotated[
     str,
-    typer.Option(help="--state of the copy, or group of the datastream (its name if it has no group)."),
+    typer.Option(
+        help="Name given to --state of headrace copy, or group of the datastream (for an"
+        " ungrouped datastream, its name)."
+    ),
 ]
 
 
@@ -31,11 +34,14 @@ def translate(
         bool, typer.Option("--back", help="Translate from the destination to the source.")
     ] = False,
     as_group: Annotated[
-        str, typer.Option(help="Name of the group on the other side (default: the same).")
+        str, typer.Option(help="Name of the group at the other cluster (default: the same name).")
     ] = "",
     rewind: Annotated[
         bool,
-        typer.Option("--rewind", help="Also commit positions that are behind those of the group there."),
+        typer.Option(
+            "--rewind",
+            help="Also commit positions that are behind the group's positions at the other cluster.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")
@@ -43,8 +49,8 @@ def translate(
     timeout: Annotated[
         str,
         typer.Option(
-            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After that,"
-            " the end of the copied range replaces positions beyond it."
+            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After"
+            " this time, positions beyond the copied range are replaced by its end."
         ),
     ] = "30s",
     as_json: JsonOption = False,
@@ -53,8 +59,8 @@ def translate(
     """Commit a consumer group's positions at the other cluster.
 
     Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
-    or if the group reads no mirrored topic. If the source does not respond, the positions of the last
-    synchronisation are used (option groups of the datastream), and their age is shown.
+    or if the group reads no mirrored topic. If the source does not respond, the command uses the positions of
+    the last synchronisation (see the option groups of datastreams), and shows their age.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.durations import milliseconds
@@ -85,7 +91,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Report that the positions are those of an earlier time."""
+    """Report how old the positions of the last synchronisation are."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 
@@ -94,14 +100,16 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the plan once checkpoints have reached all positions, or the latest plan after `seconds`."""
+    """Return the plan as soon as checkpoints have reached all positions of the group. After `seconds`, return
+    the latest plan."""
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
-    """Report positions that the group loses or rereads. Exits with 1 for lost positions."""
+    """Report positions that cannot be translated, and partitions in which the group will reread records.
+    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic."""
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED
@@ -124,7 +132,7 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
 
 
 def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
-    """Print the moves. `done` is the number of committed positions, None for a dry run."""
+    """Print the translated positions. `done`: number of committed positions; None for a dry run."""
     from headrace.console.terminal import console, print_table
 
     rows = [

@@ -22,7 +22,7 @@ _FIGURES: Final = ("bytes", "records", "batches", "cpu_seconds", "cost")
 
 
 def usage(
-    owner: Annotated[str, typer.Option(help="Only datastreams of this owner.", show_default=False)] = "",
+    owner: Annotated[str, typer.Option(help="Show only datastreams of this owner.", show_default=False)] = "",
     datastream: Annotated[str, typer.Option(help="Only this datastream.", show_default=False)] = "",
     since: Annotated[str, typer.Option(help="Length of the period in whole days, such as 30d.")] = "30d",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every topic and day as CSV.")] = False,
@@ -37,7 +37,7 @@ def usage(
     from mirror.wording import counted
 
     if as_csv and as_json:
-        raise InvalidRequest("--csv and --json exclude each other")
+        raise InvalidRequest("--csv and --json are mutually exclusive")
     days = -(-milliseconds(since, 366 * _DAY_MS) // _DAY_MS)
     filters = {"owner": owner, "datastream": datastream}
     query = {name: value for name, value in filters.items() if value}

@@ -23,14 +23,17 @@ def verify(
         str, typer.Option(help="Regular expression that matches whole topic names at the source.")
     ],
     exclude: Annotated[str, typer.Option(help="Regular expression of topics to exclude.")] = "",
-    rename: Annotated[str, typer.Option(help="Topic name at the destination; * is the source name.")] = "*",
+    rename: Annotated[
+        str, typer.Option(help="Topic name at the destination; * stands for the source name.")
+    ] = "*",
     isolation: Annotated[
         str, typer.Option(help="Isolation level: read-committed or read-uncommitted.")
     ] = "read-committed",
     state: Annotated[
         str,
         typer.Option(
-            help="Compare only ranges copied by this --state of headrace copy, or datastream group."
+            help="Compare only ranges copied by the headrace copy with this --state, or by this datastream"
+            " group."
         ),
     ] = "",
     allow_expired: Annotated[
@@ -45,8 +48,8 @@ def verify(
 ) -> None:
     """Compare topics with their copies.
 
-    Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped;
-    without it, they count as differences.
+    Exits with 0 only if all topics are equal. With --state, filtered and dead-lettered records are skipped.
+    Without --state, these records count as differences.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import StatusLine, print_json

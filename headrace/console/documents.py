@@ -51,8 +51,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
-    """Return YAML without a trailing line feed; with `several`, each document starts with `---`. Invisible
-    characters are escaped; programs read the same values."""
+    """Return YAML without a trailing line feed. If `several` is set, each document starts with `---`.
+    Invisible characters are written as YAML escapes, which parsers decode to the same values."""
     given = list(documents)
 
     def dump(allow_unicode: bool) -> str:
@@ -72,8 +72,9 @@ def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
 
 
 def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]:
-    """Parse the documents of a text; each item of a top-level list is a document. `where` names the text in
-    errors. A text that starts with a brace or bracket is parsed as JSON, too. Raises InvalidRequest."""
+    """Parse the documents in a text. Each item of a top-level list is a document. `where`: location of the
+    text, for errors. A text that starts with a brace or bracket is parsed as JSON even if `is_json` is False.
+    Raises InvalidRequest."""
     try:
         if is_json or text.lstrip()[:1] in ("{", "["):
             found = [json.loads(text, object_pairs_hook=mapping_of)]
@@ -94,7 +95,7 @@ def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]
 
 
 def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object, in linear time. Raises ValueError for a duplicate key."""
+    """Build a JSON object from its pairs, in linear time. Raises ValueError for a duplicate key."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

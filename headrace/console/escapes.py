@@ -1,4 +1,4 @@
-"""Escaping of untrusted text for terminals: names, reasons, problems, texts of servers.
+"""Escaping of untrusted text for terminals, such as names, reasons, problems and messages of servers.
 
 Escape sequences could recolour, erase or rewrite earlier output, bidirectional overrides could reverse a
 name, and a line break could start a line that looks like output of the command.
@@ -23,7 +23,8 @@ def visible_lines(text: str) -> str:
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-    """Return JSON with invisible characters escaped; programs read the same values."""
+    """Return JSON with invisible characters written as JSON escapes, which parsers decode to the same
+    values."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     if text.replace("\n", "").isprintable():
         return text

@@ -22,8 +22,9 @@ _ID: Final = re.compile(POSITION)
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """A message of the stream. `identity`: id to resume after. Either `event` is set, or `gap`: the reason
-    why events before this point were missed, or neither."""
+    """A message of the stream. `identity`: event id after which to resume. `event`: the event; None if the
+    message contains none. `gap`: reason why events before this message were missed; empty if none were
+    missed."""
 
     identity: str
     event: dict[str, Any] | None = None
@@ -38,8 +39,8 @@ def follow(
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
-    """Pass every event after `since` (empty: from now on) to `show`, forever. When the connection is lost or
-    the instance stops, it reconnects and resumes with the next retained event.
+    """Pass every event after `since` to `show`, without end. If `since` is empty, start with the next event.
+    If the connection is lost or the instance stops, reconnect and resume with the next retained event.
 
     Raises Unreachable if the first connection fails, and HeadraceError for errors that cannot be retried.
     """
@@ -65,8 +66,8 @@ def follow(
 
 
 def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
-    """Yield the messages of a stream. Comments (heartbeats) are skipped; an id without an event advances the
-    position. Raises HeadraceError for data that is not an event stream."""
+    """Yield the messages of a stream. Comments (heartbeats) are skipped. A message with only an id advances
+    the position. Raises HeadraceError for data that is not an event stream."""
     fields: dict[str, str] = {}
     for line in lines_of(chunks):
         if line:
@@ -80,8 +81,8 @@ def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines, split at line feeds only: texts may contain other line separators. An incomplete last line
-    is dropped. Raises HeadraceError for a line above the limit."""
+    """Yield lines, split at line feeds only, because texts may contain other line separators. An incomplete
+    last line is dropped. Raises HeadraceError if a line is too long."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")

@@ -15,12 +15,12 @@ from typing import Final
 from mirror.errors import InvalidRequest
 
 _OF_THE_SYSTEM: Final = ("/dev", "/proc")
-"""Folders whose files are devices or streams, such as the command's standard output."""
+"""Folders that contain devices and streams instead of files, such as the standard output of the command."""
 
 
 def read_file(path: Path) -> str:
     """Read a text file as UTF-8, with or without a byte order mark. Raises InvalidRequest for invalid UTF-8,
-    and OSError that names the file."""
+    and OSError with the name of the file."""
     try:
         with _named(path):
             return path.read_text(encoding="utf-8-sig")
@@ -37,9 +37,9 @@ def read_stdin() -> str:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Replace the content of a file atomically. A device or a pipe is written directly, and may receive a
-    part of the content on failure. Raises OSError that names the file, even on a full disk, which the system
-    reports without a name."""
+    """Replace the content of a file atomically. A device or a pipe is written directly, and may receive only
+    part of the content on failure. Raises OSError with the name of the file, even for a full disk, for which
+    the system reports no name."""
     data = content.encode() if isinstance(content, str) else content
     with _named(path):
         if _is_written_as_it_is(path):
@@ -49,7 +49,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Return whether the path must be written directly: a device or pipe, or a file in a read-only folder."""
+    """Return whether the path must be written directly, because it is a device, a pipe, or a file in a
+    read-only folder."""
     if any(path.absolute().is_relative_to(folder) for folder in _OF_THE_SYSTEM):
         return True
     return path.exists() and not (path.is_file() and os.access(path.resolve().parent, os.W_OK))

@@ -24,7 +24,7 @@ def wait_for_end(
     """Wait for an operation, and return it once it is done or failed. Progress is reported on stderr when it
     changes.
 
-    Raises TimedOut that names the operation, which continues.
+    Raises TimedOut with the operation, which continues.
     """
     known: Mapping[str, Any] = {}
 

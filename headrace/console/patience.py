@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def pause(seconds: float) -> None:
-    """Wait. A signal interrupts it."""
+    """Wait for `seconds`. A signal handler that raises interrupts the wait."""
     threading.Event().wait(seconds)
 
 
@@ -25,7 +25,8 @@ def last_look(
     timeout_seconds: float,
     sleep: Callable[[float], None] | None = None,
 ) -> _T:
-    """Poll `look` at increasing intervals until `is_over` or the timeout, and return its latest result."""
+    """Call `look` at increasing intervals until `is_over` returns True for its result or the timeout passes.
+    Return the latest result."""
     until, wait = time.monotonic() + timeout_seconds, _FIRST_SECONDS
     while not is_over(found := look()) and time.monotonic() < until:
         (sleep or pause)(wait)
@@ -36,8 +37,9 @@ def last_look(
 def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Poll `look` until it returns an empty string, and return that; on timeout, return its latest text.
-    Retriable errors, such as an unreachable instance, are retried; other errors of `look` are raised."""
+    """Call `look` until it returns an empty string, and return the empty string. On timeout, return the
+    latest result of `look`. After a retriable error, such as an unreachable instance, polling continues;
+    other errors of `look` are raised."""
 
     def lacking() -> str:
         try:

@@ -1,4 +1,4 @@
-"""REST paths that commands request, conditions to wait for, and the state of instances."""
+"""REST paths that commands request, conditions for which commands wait, and the state of instances."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ GROUPS: Final = "/v1/groups"
 OPERATIONS: Final = "/v1/operations"
 PLANS: Final = "/v1/plans"
 UNKNOWN: Final = "?"
-"""An unknown value in a cell of a table."""
+"""Text of an unknown value in a table."""
 _MOST_SKEW_MS: Final = 1_000.0
-"""Tolerated clock skew. Ages of records are wrong by the same amount."""
+"""Tolerated clock skew. Displayed ages of records are wrong by the clock skew."""
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
 class WaitCondition(StrEnum):
-    """A condition of a datastream to wait for."""
+    """Condition of a datastream for which a command waits."""
 
     READY = "ready"
     RUNNING = "running"
@@ -34,7 +34,7 @@ class WaitCondition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Return the path of a datastream, which may be damaged and have any name. Raises InvalidRequest for
+    """Return the path of a datastream. A damaged datastream may have any name. Raises InvalidRequest for
     names that would resolve to another resource."""
     if name in _ELSEWHERE:
         raise InvalidRequest(
@@ -44,7 +44,8 @@ def path_of(name: str) -> str:
 
 
 def path_of_consumer_group(name: str, group: str) -> str:
-    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest as `path_of`."""
+    """Return the path of a consumer group that follows a datastream. Raises InvalidRequest for names that
+    would resolve to another resource."""
     if group in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid group name {group!r}", advice="list names with headrace groups list DATASTREAM"
@@ -53,8 +54,8 @@ def path_of_consumer_group(name: str, group: str) -> str:
 
 
 def path_of_lost(name: str) -> str:
-    """Return the path of a datastream whose definition ZooKeeper has lost. Raises InvalidRequest for names
-    that would resolve to another resource."""
+    """Return the path of a datastream whose definition the coordination store has lost. Raises InvalidRequest
+    for names that would resolve to another resource."""
     if name in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid datastream name {name!r}", advice="list names with headrace datastream lost"
@@ -63,8 +64,8 @@ def path_of_lost(name: str) -> str:
 
 
 def path_of_group(prefix: str) -> str:
-    """Return the path of all datastreams that share tasks. Raises InvalidRequest for prefixes that would
-    resolve to another resource."""
+    """Return the path of a group: all datastreams that share tasks. Raises InvalidRequest for prefixes that
+    would resolve to another resource."""
     if prefix in _ELSEWHERE:
         raise InvalidRequest(
             f"invalid task prefix {prefix!r}", advice="show task prefixes with headrace datastream get"
@@ -83,7 +84,7 @@ def path_of_plan(identity: str) -> str:
 
 
 def instance_state(instance: Mapping[str, Any]) -> str:
-    """Return the displayed state: well, not well, leaving, unreachable or timed out."""
+    """Return the state of an instance for display: well, not well, leaving, unreachable or timed out."""
     if instance["health"] is None:
         return str(instance["state"])
     if instance["is_leaving"]:
@@ -92,7 +93,8 @@ def instance_state(instance: Mapping[str, Any]) -> str:
 
 
 def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each unhealthy part, or the reason for a missing response."""
+    """Yield a sentence for each unhealthy component of an instance, or the reason why the instance did not
+    respond."""
     if instance["health"] is None:
         yield instance["reason"] or instance["state"]
         return
@@ -111,31 +113,31 @@ def age_text(milliseconds: float | None) -> str:
 
 
 class ClusterSkew(NamedTuple):
-    """Largest clock skew of a cluster's brokers that an instance has measured."""
+    """Largest clock skew that any instance has measured for the brokers of a cluster."""
 
     skew: ClockSkew
     instance: str
 
     @property
     def is_tolerable(self) -> bool:
-        """Return whether ages of records are right to a second."""
+        """True if displayed ages of records are wrong by at most one second."""
         return self.skew.least_ms <= _MOST_SKEW_MS
 
     @property
     def amount(self) -> str:
-        """Skew and its bound in seconds."""
+        """Clock skew and its error bound in seconds, as text."""
         return f"{abs(self.skew.ahead_ms) / 1000:.3f} s, to {self.skew.bound_ms / 1000:.3f} s"
 
     @property
     def sentence(self) -> str:
-        """Direction and size of the skew."""
+        """Direction and size of the clock skew, as text."""
         side = "ahead of" if self.skew.ahead_ms > 0 else "behind"
         return f"a broker's clock is {side} that of instance {self.instance}: {self.amount}"
 
 
 def worst_skews(instances: Iterable[Mapping[str, Any]]) -> dict[str, ClusterSkew]:
-    """Return the largest skew by cluster, in order of their names. `instances`: response of
-    `GET /v1/instances`."""
+    """Return the largest clock skew of each cluster, sorted by cluster name. `instances`: response of `GET
+    /v1/instances`."""
     found: dict[str, ClusterSkew] = {}
     for instance in instances:
         for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():

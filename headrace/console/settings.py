@@ -23,17 +23,18 @@ class ClientSettings(Settings):
     """Settings of commands that call a service."""
 
     addresses: list[str] = Field(default=[])
-    """Instances that commands call, `host:port` or `https://host:port`; tried in order until one responds.
-    Empty: the address in `api`. If none of these instances responds and the settings have `[zookeeper]`,
-    commands look for live instances there."""
+    """Instances that commands call, as `host:port` or `https://host:port`. Commands try them in order until
+    one responds. If empty, commands call the address in `api`. If none of these instances responds and the
+    settings have `[zookeeper]`, commands look for live instances there."""
     token_file: str = ""
     """File with the token; the variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""
-    """CA certificates (PEM) for the service's certificate; empty: the CA certificates of the machine."""
+    """CA certificates (PEM) to verify the certificate of the service; if empty, the CA certificates of the
+    machine."""
     certificate_file: str = ""
     """Client certificate (PEM) presented to the service."""
     key_file: str = ""
-    """Private key (PEM) of `certificate_file`; empty if that file contains the key."""
+    """Private key (PEM) of `certificate_file`; empty if `certificate_file` also contains the key."""
     audit_key_file: str = ""
     """Ed25519 private key (PEM, without a password) with which `headrace audit certify` and `headrace dr
     report` sign."""
@@ -49,5 +50,5 @@ class ClientSettings(Settings):
         return self
 
     def token(self) -> str:
-        """Return the token, or an empty string. Raises ConfigError that does not reveal it."""
+        """Return the token; empty if there is none. Raises ConfigError without the token in its message."""
         return token_of(self.token_file)

@@ -1,7 +1,7 @@
 """Output of commands, for people and for programs.
 
-All output of commands passes through here: it is never interpreted as markup, and control characters are
-escaped.
+All output of commands goes through this module. The module never interprets output as markup, and it escapes
+control characters.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _MAKE_A_TERMINAL: Final = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-"""Variables that make Rich treat a pipe as a terminal."""
+"""Environment variables that make Rich treat a pipe as a terminal."""
 _CONTINUED: Final = "\n  "
 _BETWEEN: Final = 2
-"""Number of cells between two columns."""
+"""Number of terminal cells between two columns."""
 _NARROWEST: Final = 24
-"""Minimum width of a folded column in cells; if the table is still too wide, each row is printed as a
-record."""
+"""Minimum width of a folded column in cells. If the table is still too wide with folded columns, each row is
+printed as a record."""
 _TERMINAL_SECONDS: Final = 0.2
 _FILE_SECONDS: Final = 5.0
 _NOTHING: Final = "-"
-"""Text of an empty cell in a pipe, so that every line has the same number of fields."""
+"""Text of an empty table cell in the output to a pipe, so that every line has the same number of fields."""
 
 Lines = list[str]
 
 
 class Terminal:
-    """Prints lines verbatim: brackets such as `[a-z]+` are not markup, and `:warning:` is not an emoji."""
+    """Prints lines verbatim: brackets such as `[a-z]+` are not interpreted as markup, and `:warning:` is not
+    replaced with an emoji."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         self._is_stderr = stderr
@@ -52,7 +53,7 @@ class Terminal:
 
     @cached_property
     def _is_terminal(self) -> bool:
-        """Whether the stream is a terminal. Rich, which decides this, is only imported if the output may be a
+        """Whether the stream is a terminal according to Rich. Rich is only imported if the output may be a
         terminal."""
         may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
         return may_be and self._console.is_terminal
@@ -67,8 +68,8 @@ class Terminal:
         return self._console.width
 
     def print(self, text: str = "", **how: Any) -> None:
-        """Print one line. A terminal wraps it between words; a pipe or a file receives it unwrapped. `how`:
-        options of `rich.console.Console.print`."""
+        """Print one line. On a terminal, the line is wrapped between words; in a pipe or a file, it is not
+        wrapped. `how`: options of `rich.console.Console.print`."""
         if self._is_terminal:
             self._console.print(visible(text), **{"soft_wrap": False, **how})
         else:
@@ -78,9 +79,9 @@ class Terminal:
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print a table. A cell of None is empty, and a list is printed with one line per item.
 
-        Cells are never truncated: columns that are too wide for the terminal are folded, and if that would
-        not be legible, each row is printed as a record of `column value` lines. A pipe or a file receives a
-        heading and one line per row, regardless of width.
+        Cells are never truncated. If the table is too wide for the terminal, columns are folded. If folded
+        columns would not be legible, each row is printed as a record of `column value` lines. A pipe or a
+        file receives a heading and one line per row, regardless of width.
         """
         cells = [[_cell(value) for value in row] for row in rows]
         if not self._is_terminal:
@@ -111,8 +112,8 @@ class Terminal:
 
 
 def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> int:
-    """Return the minimum width of a legible table in cells: the widest line of each column, or its folded
-    width."""
+    """Return the minimum width of a legible table in cells. A column needs the width of its widest line, but
+    at most the width of a folded column."""
     widest = [
         max([cell_len(name), *(cell_len(text) for row in cells for text in row[number])])
         for number, name in enumerate(columns)
@@ -138,9 +139,9 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """A progress line on stderr: rewritten in place on a terminal and never wider than it, otherwise a new
-    line every few seconds. `since`: start of the work (any clock, seconds); the first line appears one
-    interval later.
+    """Progress on stderr. On a terminal, one line is rewritten in place and never wider than the terminal. In
+    a pipe or a file, a new progress line is printed every few seconds. `since`: start of the work in seconds
+    (any clock); the first line appears one interval later.
     """
 
     def __init__(self, since: float = -math.inf) -> None:
@@ -150,15 +151,16 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Return whether another line is due. If so, the next progress line is due an interval later."""
+        """Return whether a progress line is due. If a line is due, the next line is due one interval
+        later."""
         if now < self._next:
             return False
         self._next = now + self._seconds
         return True
 
     def show(self, parts: Sequence[str]) -> None:
-        """Show the parts as one line, most important first: parts that do not fit on the terminal are
-        omitted."""
+        """Show the parts as one line. The caller passes the most important parts first; parts that do not fit
+        on the terminal are omitted."""
         self._is_shown = True
         if not self._is_terminal:
             note(", ".join(parts), soft_wrap=True)
@@ -171,7 +173,7 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the line, even if the work fails: the error starts on a new line."""
+        """End the line even if the work fails, so that the error starts on a new line."""
         self.end()
 
     def end(self) -> None:
@@ -181,7 +183,8 @@ class StatusLine:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """Join the leading parts that fit into `room` cells; a first part that does not fit is truncated."""
+    """Join as many of the first parts as fit into `room` cells. If even the first part does not fit, it is
+    truncated."""
     text = ""
     for part in parts:
         longer = f"{text}, {part}" if text else part
@@ -192,17 +195,17 @@ def fitting(parts: Sequence[str], room: int) -> str:
 
 
 def console() -> Terminal:
-    """Return the terminal of results (stdout)."""
+    """Return the terminal for results (stdout)."""
     return Terminal()
 
 
 def error_console() -> Terminal:
-    """Return the terminal of errors and progress (stderr)."""
+    """Return the terminal for errors and progress (stderr)."""
     return Terminal(stderr=True)
 
 
 def complain(message: str) -> None:
-    """Print an error on stderr. Indented lines of the message continue it."""
+    """Print an error on stderr. Continuation lines of the message are indented."""
     first, *further = message.split(_CONTINUED)
     out = error_console()
     for line in (f"headrace: {first}", *(f"  {sentence}" for sentence in further)):
@@ -210,8 +213,8 @@ def complain(message: str) -> None:
 
 
 def note(text: str, **how: Any) -> None:
-    """Print progress on stderr. Write errors, such as a closed terminal or a full disk, are ignored so that
-    they do not abort the work. `how`: options of `Terminal.print`."""
+    """Print progress on stderr. Write errors, such as a closed terminal or a full disk, are ignored, so that
+    they do not abort the command. `how`: options of `Terminal.print`."""
     with suppress(OSError):
         error_console().print(text, **how)
 
@@ -222,7 +225,7 @@ def print_json(value: object, indent: int | None = 2) -> None:
 
 
 def print_yaml(documents: Iterable[object], *, several: bool = False) -> None:
-    """Print YAML on stdout; with `several`, each document starts with `---`."""
+    """Print YAML on stdout. If `several` is set, each document starts with `---`."""
     from headrace.console.documents import yaml_text
 
     _write(yaml_text(documents, several=several))
@@ -239,13 +242,13 @@ def _write(text: str) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a table; columns are keys of the rows."""
+    """Print rows as a table. `columns`: keys of the rows to print, in order."""
     names = [column.replace("_", " ") for column in columns]
     console().table(title, names, [[row.get(column) for column in columns] for row in rows])
 
 
 def time_text(at_ms: int | None, missing: str) -> str:
-    """Return a time in epoch ms such as 2026-11-21T08:00:00+00:00, or `missing` if there is none."""
+    """Format a time in epoch ms as `2026-11-21T08:00:00+00:00`; return `missing` if `at_ms` is None."""
     from datetime import UTC, datetime
 
     if at_ms is None:

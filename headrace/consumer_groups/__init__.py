@@ -1,1 +1,1 @@
-"""Synchronisation of consumer groups while the instance leads. Read `thread.py`."""
+"""Synchronisation of consumer groups while the instance is leader. Read `thread.py`."""

@@ -1,8 +1,8 @@
 """Thread of the leader that synchronises the consumer groups of datastreams.
 
 All datastreams share one event loop. Each datastream has its own coroutine, so that a cluster that does not
-respond delays only its own groups. The state is stored at the destinations, so a new leader continues from
-it.
+respond delays only its own groups. The state is stored in the destination clusters, so a new leader continues
+from this state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "consumer groups"
-"""Name of the part in the health of the leading instance."""
+"""Name of the synchronisation in the health report of the leader."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _LEAST_PAUSE_SECONDS: Final = 0.2
@@ -46,7 +46,8 @@ _REQUEST_SECONDS: Final = 10.0
 
 
 def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | None:
-    """Return the groups of a datastream that follow; None if none does, or it is not being mirrored."""
+    """Return the job that synchronises the groups of a datastream; None if the datastream synchronises no
+    groups or is not being mirrored."""
     if not datastream.following_groups.is_on or not datastream.status.is_mirrored:
         return None
     return FollowJob(
@@ -66,7 +67,7 @@ def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | 
 
 
 class GroupSynchroniser(BackgroundThread):
-    """Synchronises the groups while the instance leads. Other threads are not affected by a failure."""
+    """Synchronises consumer groups while the instance is leader. A failure does not affect other threads."""
 
     def __init__(
         self,
@@ -86,8 +87,8 @@ class GroupSynchroniser(BackgroundThread):
         self._logs: dict[ClusterRef, GroupLog] = {}
         self._own: frozenset[str] = frozenset()
         self.statuses: Statuses = {}
-        """Status of each datastream with following groups while the instance leads. Safe to read from any
-        thread."""
+        """Status of each datastream that synchronises groups; empty if the instance is not leader.
+        Thread-safe for reads."""
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
@@ -103,7 +104,7 @@ class GroupSynchroniser(BackgroundThread):
         _log.error("cannot synchronise consumer groups", reason=reason_of(error))
 
     def lead(self, context: EngineContext) -> None:
-        """Synchronise until the instance stops leading. Raises errors that affect all datastreams."""
+        """Synchronise until the instance is no longer leader. Raises errors that affect all datastreams."""
         next_look = context.loop.now()
         while self._is_leading() and not self._stopping.is_set():
             if context.loop.now() >= next_look:
@@ -112,7 +113,7 @@ class GroupSynchroniser(BackgroundThread):
             context.loop.run_once(_STEP_SECONDS)
 
     def _refresh(self, context: EngineContext) -> None:
-        """Start and end the synchronisation of datastreams that have changed."""
+        """Start the synchronisation of new and changed datastreams, and stop that of removed datastreams."""
         datastreams = self._datastreams()
         self._own = frozenset(other.consumer_group for other in datastreams)
         found = {
@@ -150,7 +151,7 @@ class GroupSynchroniser(BackgroundThread):
             await context.loop.sleep(max(rest, _LEAST_PAUSE_SECONDS))
 
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
-        """Return the log that all datastreams to that destination share."""
+        """Return the log at a destination. All datastreams with this destination share the log."""
         if destination not in self._logs:
             self._logs[destination] = progress_log(GroupLog, context, destination)
         return self._logs[destination]
@@ -166,7 +167,8 @@ class GroupSynchroniser(BackgroundThread):
         return group in self._own or bool(self._hides(group, datastream))
 
     def _report(self) -> None:
-        """Report the groups that do not follow, and the datastreams whose groups cannot be read."""
+        """Report groups that are not synchronised, and datastreams whose groups cannot be read, in the health
+        report."""
         if not self.statuses:
             self._health.forget(PART)
             return

@@ -1,5 +1,4 @@
-"""The coordination store that the settings choose: ZooKeeper, topics of a Kafka cluster, or a file for one
-instance alone.
+"""The configured coordination store: ZooKeeper, topics of a Kafka cluster, or a file (for a single instance).
 
-Read `client.py`; `document.py` and `transfer.py` move the state from one store to another.
+Start with `client.py`. `document.py` and `transfer.py` move the state from one store to another.
 """

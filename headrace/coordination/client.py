@@ -1,4 +1,4 @@
-"""Clients of the coordination store that the settings choose."""
+"""Clients of the configured coordination store."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from mirror.adapters.zookeeper import ZooKeeper
 
 PART: Final = "coordination store"
-"""Part of an instance's health."""
+"""Name of the store in the health report of an instance."""
 
 
 class CoordinationClient(NodeStore, Protocol):
-    """Session with the store: its nodes, its lifecycle, and the contact that a lease needs."""
+    """Session with the store: access to the nodes, start and stop, and the times of contact that a lease
+    requires."""
 
     def start(self) -> None:
         """Connect."""
@@ -55,13 +56,13 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def is_answering(self) -> bool:
-        """Return whether a prompt response is likely."""
+        """Return whether the store is likely to respond soon."""
         ...
 
 
 def store_folder(settings: HeadraceSettings) -> Path:
-    """Return the folder of the embedded store: `mirror.state_directory`, or a folder of this user. Raises
-    ConfigError if there is neither."""
+    """Return the folder of the embedded store: `mirror.state_directory` or, if it is not set, a folder below
+    the user's state directory. Raises ConfigError if the user has no home directory."""
     if settings.mirror.state_directory:
         return Path(settings.mirror.state_directory).absolute()
     base = os.environ.get("XDG_STATE_HOME", "")
@@ -76,7 +77,7 @@ def store_folder(settings: HeadraceSettings) -> Path:
 
 
 def store_name(settings: HeadraceSettings) -> str:
-    """Return the store, and its location for messages."""
+    """Return the kind and location of the store as text."""
     match settings.store:
         case StoreKind.ZOOKEEPER:
             return f"ZooKeeper at {settings.zookeeper.servers}, below {settings.zookeeper.root}"
@@ -94,14 +95,15 @@ def service_name(settings: HeadraceSettings) -> str:
 
 
 def store_sentence(settings: HeadraceSettings) -> str:
-    """Return a sentence with the location of the service's state and its consequences."""
+    """Describe where the service stores its state, and what this implies."""
     name = store_name(settings)
     is_alone = settings.store is StoreKind.EMBEDDED
     return f"{name}; this instance runs alone, without ZooKeeper" if is_alone else name
 
 
 def store_cluster(settings: HeadraceSettings) -> KafkaCluster:
-    """Return the cluster of the store on Kafka; an address is used without security."""
+    """Return the settings of the store's Kafka cluster. A cluster given by address is used without TLS and
+    authentication."""
     name = settings.coordination.cluster
     return settings.clusters.get(name) or KafkaCluster(bootstrap_servers=name)
 
@@ -111,7 +113,8 @@ def zookeeper_client(
     on_state: Callable[[SessionState], None] | None = None,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> ZooKeeper:
-    """Return a client of ZooKeeper, not yet started. Raises ConfigError without the extra zookeeper."""
+    """Return a ZooKeeper client that is not started yet. Raises ConfigError if the extra `zookeeper` is not
+    installed."""
     try:
         from mirror.adapters.zookeeper import ZooKeeper
     except ModuleNotFoundError as error:
@@ -129,7 +132,7 @@ def coordination_client(
     on_state: Callable[[SessionState], None],
     while_waiting: Callable[[], None],
 ) -> CoordinationClient:
-    """Return the client of an instance, not yet started. Raises ConfigError."""
+    """Return the client of an instance. The client is not started yet. Raises ConfigError."""
     if settings.store is StoreKind.ZOOKEEPER:
         return zookeeper_client(settings.zookeeper, on_state, while_waiting)
     sentence = store_sentence(settings)
@@ -161,8 +164,8 @@ def connected(settings: HeadraceSettings, command: str) -> Iterator[Coordination
 
 @contextmanager
 def viewed(settings: HeadraceSettings, command: str) -> Iterator[NodeStore]:
-    """Connect for the duration of a command that only reads. From the embedded store, it reads a copy,
-    because an instance may be using the store. Raises the errors of the client."""
+    """Connect for the duration of a command that only reads. If the store is embedded, the command reads a
+    copy of it, because an instance may be using the store. Raises the errors of the client."""
     if settings.store is StoreKind.EMBEDDED:
         yield session_on_copy(store_folder(settings))
     else:

@@ -19,8 +19,8 @@ _ADVICE: Final = "repeat headrace state export"
 
 @dataclass(frozen=True)
 class ExportedState:
-    """Nodes by path, without those of live instances. `next_numbers`: number of the next sequential child, by
-    path of the parent. `store`: description of the exported store."""
+    """Content of the exported nodes by path, without the nodes of live instances. `next_numbers`: number of
+    the next sequential child, by path of the parent. `store`: description of the exported store."""
 
     nodes: Mapping[str, bytes]
     next_numbers: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ def to_document(state: ExportedState) -> bytes:
 
 
 def from_document(data: bytes, place: str) -> ExportedState:
-    """Parse a document. `place`: location of the store, for messages. Raises CorruptData, NewerFormat."""
+    """Parse a document. `place`: location of the document, for errors. Raises CorruptData, NewerFormat."""
     try:
         document = json.loads(data)
         _check(document, place)

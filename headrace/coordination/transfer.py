@@ -1,4 +1,4 @@
-"""Reads the state of a stopped service from a store, and writes it to an empty store."""
+"""Reading of a stopped service's state from a store, and writing of this state to an empty store."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mirror.wording import first_few
 _OF_INSTANCES: Final = frozenset(
     {znodes.LIVE, znodes.LEAVING, znodes.HOLDINGS, znodes.TROUBLES, znodes.QUOTAS}
 )
-"""Folders whose children end with their instance."""
+"""Parent nodes whose children disappear with the instance that created them."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
-"""Parent nodes with sequential children. The numbers of the children continue in the new store."""
+"""Parent nodes with sequential children. The new store continues the sequence numbers."""
 _COUNTER: Final = "counter-"
 _AT_ONCE: Final = 1_000
 _SHOWN: Final = 3
@@ -38,8 +38,8 @@ def exported(nodes: NodeStore, store: str, now_ms: int) -> ExportedState:
 
 
 def import_state(nodes: NodeStore, state: ExportedState) -> None:
-    """Write all nodes to an empty store, or in place of an unfinished import. Raises NewerFormat;
-    IllegalTransition if the store is not empty."""
+    """Write all nodes to an empty store. The nodes of an unfinished import are replaced. Raises NewerFormat,
+    and IllegalTransition if the store is not empty."""
     _require_known_format(state)
     present = nodes.children("")
     if znodes.IMPORT.removeprefix("/") in present:
@@ -88,14 +88,14 @@ def _paths(nodes: NodeStore, path: str) -> Iterator[str]:
 
 
 def _next_number(nodes: NodeStore, folder: str) -> int:
-    """Create a sequential node to find the current number, delete it, and return the next number."""
+    """Return the next sequential number, by creating and deleting a sequential node."""
     made = nodes.create(f"{folder}/{_COUNTER}", sequential=True)
     nodes.delete(made)
     return int(made.rpartition("-")[2]) + 1
 
 
 def _advance(nodes: NodeStore, folder: str, steps: int) -> None:
-    """Increase the next sequential number of a node without children, by creating and deleting nodes."""
+    """Increase the next sequential number of a parent node by creating and deleting children."""
     while steps > 0:
         paths = [f"{folder}/{_COUNTER}{number}" for number in range(min(steps, _AT_ONCE))]
         nodes.create_all([(path, b"") for path in paths])

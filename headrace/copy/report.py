@@ -1,4 +1,4 @@
-"""Output of a copy: progress lines, and the result as a table or a document."""
+"""Output of a copy: progress lines, and the report as a table or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """Shows progress as a status line, and each reason for pausing partitions once."""
+    """Shows the progress as a status line, and prints each reason for which partitions pause once."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
@@ -56,7 +56,8 @@ class ProgressLine:
         self._line.show(parts)
 
     def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
-        """Return a text for each cluster whose quota has throttled the copy since the last progress line."""
+        """Return a text for each cluster whose broker quota has throttled the copy since the last progress
+        line."""
         before, self._throttled = self._throttled, dict(throttled)
         return [
             f"throttled by the broker quota of {name}"
@@ -79,7 +80,8 @@ def lag_text(progress: CopyProgress) -> str:
 
 
 def print_plan(plan: CopyPlan) -> None:
-    """Print the changes at the destination, and the differences of its topic settings."""
+    """Print the changes of topics at the destination, and the differences of topic settings from the
+    source."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
@@ -111,8 +113,9 @@ def _some(names: list[str]) -> str:
 def document_of(
     job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report. `complete`: every partition has reached its end, with nothing in flight.
-    `cpu_seconds` of a partition is its share of the total, estimated from its work."""
+    """Return the report. `complete`: whether every partition has reached its end offset with nothing in
+    flight. `cpu_seconds` of a partition: its share of the total CPU time, estimated from the work that it
+    caused."""
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
     costs = [lane.pop("cost_us") for lane in lanes]
@@ -205,8 +208,8 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def slowed(document: Mapping[str, Any]) -> str:
-    """Return a suffix for the title that names the clusters whose quota throttled the copy; empty if none
-    did."""
+    """Return a suffix for the title with the clusters whose broker quotas throttled the copy; empty if no
+    quota did."""
     return "".join(
         f", throttled by the broker quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()

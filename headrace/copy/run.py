@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 20.0
 _REPORT_SECONDS: Final = 10.0
-"""Time for a drained worker to report its lanes."""
+"""Time that a drained worker has to report its lanes."""
 _RESTARTS: Final = 5
 """Maximum number of consecutive restarts of a worker."""
 _FENCED: Final = str(
@@ -59,11 +59,11 @@ _FENCED: Final = str(
 class CopyProgress:
     """Progress of a copy, summed over the workers.
 
-    lag: in records. unknown: number of partitions whose present lag is unknown. paused: reason by paused
-    partition. reasons: every cause so far (`common_text`), with the first partition that paused for it and
-    the reason. stuck: reason by
-    partition that has paused since the last copied record, even if it is currently retrying. throttled:
-    seconds of throttling by broker quotas, by cluster, of the most throttled worker.
+    `lag`: number of records. `unknown`: number of partitions whose present lag is unknown. `paused`: reason
+    for each paused partition. `reasons`: every cause of a pause so far (`common_text`), with the first
+    affected partition and its reason. `stuck`: reason for each partition that has paused since the last
+    copied record, even if it is retrying now. `throttled`: seconds for which broker quotas have throttled the
+    most throttled worker, by cluster.
     """
 
     records: int = 0
@@ -79,9 +79,9 @@ class CopyProgress:
 
 @dataclass
 class CopyOutcome:
-    """Result of a copy: a report for each lane, CPU time and memory of the workers that finished.
+    """Result of a copy: a report for each lane, and the CPU time and memory of the workers that finished.
 
-    restarts: number of restarted workers; their lanes resumed from checkpoints.
+    `restarts`: number of restarts of workers; the lanes of a restarted worker resumed from their checkpoints.
     """
 
     lanes: list[dict[str, Any]] = field(default_factory=list)
@@ -92,8 +92,8 @@ class CopyOutcome:
 
 
 class _Share:
-    """Lanes that one worker copies. left: unfinished lanes. latest: sums of the current process. before: sums
-    of earlier processes, which died."""
+    """Lanes that one worker copies. `left`: unfinished lanes. `latest`: sums of the current process.
+    `before`: sums of earlier processes of this worker, which died."""
 
     def __init__(self, specs: Sequence[LaneSpec]) -> None:
         self.left = {spec.key.partition: spec for spec in specs}
@@ -108,17 +108,17 @@ class _Share:
 
     @property
     def records(self) -> int:
-        """Records copied by all of its processes."""
+        """Records copied by all processes of the worker."""
         return self.before.records + self.latest.records
 
     @property
     def bytes(self) -> int:
-        """Fetched bytes copied by all of its processes."""
+        """Bytes copied by all processes of the worker, as fetched from the source."""
         return self.before.bytes + self.latest.bytes
 
     @property
     def throttled(self) -> dict[ClusterRef, float]:
-        """Seconds of throttling by brokers over all of its processes, by cluster."""
+        """Seconds for which brokers have throttled the processes of the worker, by cluster."""
         found: dict[ClusterRef, float] = {}
         for cluster, seconds in (*self.before.throttled, *self.latest.throttled):
             found[cluster] = found.get(cluster, 0.0) + seconds
@@ -137,7 +137,8 @@ class CopySetup:
 
 
 class CopyRun:
-    """One copy. `plan`, then `run`; `stop` and `kill` from any thread or signal handler."""
+    """One copy. Call `plan`, then `run`. `stop` and `kill` may be called from any thread or signal
+    handler."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, workers: int) -> None:
         self._setup = setup
@@ -159,7 +160,8 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan the omitted topics again. Return None if all lanes still fail, or if the copy was stopped."""
+        """Plan the topics again that could not be planned before. Return None if no omitted topic can be
+        copied yet, or if the copy was stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:
@@ -174,8 +176,8 @@ class CopyRun:
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
-        """Start the workers, and yield the progress a few times per second until all have ended. Closing the
-        generator early kills the workers. The outcome accumulates over calls."""
+        """Start the workers, and yield the progress a few times per second until all workers have ended.
+        Closing the generator early kills the workers. `outcome` accumulates over several calls."""
         self._inbox = queue.SimpleQueue()  # discard late messages of the workers of an earlier call
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
@@ -197,12 +199,12 @@ class CopyRun:
         return [worker.process.pid for worker in self._pool.workers if worker.process is not None]
 
     def stop(self) -> None:
-        """Request the workers to drain, checkpoint and exit. Idempotent."""
+        """Signal the workers to drain, checkpoint and exit. Idempotent."""
         self._is_stopping = True
 
     def kill(self) -> None:
-        """Kill the workers immediately; records after their checkpoints are compared or copied again
-        later."""
+        """Kill the workers immediately. A later copy compares or copies again the records after their
+        checkpoints."""
         self._is_stopping = self._is_killed = True
 
     def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
@@ -233,7 +235,7 @@ class CopyRun:
             self._pool.send(worker, StartLanes(NO_EPOCH, specs))
 
     def _take_next(self) -> None:
-        """Process one message of a worker, if one arrives in time."""
+        """Process one message of a worker, if a message arrives within one tick."""
         try:
             item = self._inbox.get(timeout=_TICK_SECONDS)
         except queue.Empty:
@@ -248,8 +250,8 @@ class CopyRun:
             self._take(worker, item.message)
 
     def _look(self) -> None:
-        """Start workers that are due, stop or kill workers on request, and stop restarting workers that die
-        too often."""
+        """Start workers that are due, and stop or kill workers on request. A worker that dies too often is
+        not restarted."""
         self._feed(self._pool.look())
         for worker in self._pool.workers:
             slot, is_alive = worker.slot, worker.process is not None
@@ -261,7 +263,7 @@ class CopyRun:
                 self._give_up(worker)
 
     def _replace(self, worker: PooledWorker) -> None:
-        """Schedule the restart of a dead worker, unless its work is done."""
+        """Schedule the restart of a dead worker unless its work is done."""
         share = self._shares[worker.number]
         self._pool.bury(worker, failed=not worker.slot.is_ending)
         share.note_death()
@@ -309,8 +311,8 @@ class CopyRun:
             progress.paused.pop(partition, None)
 
     def _take_report(self, share: _Share, report: dict[str, Any]) -> None:
-        """Record the report of a lane. A lane that stops before its end gets its reason for pausing, even if
-        it was retrying at the time."""
+        """Record the report of a lane. If the lane stopped before its end offset, add the reason for its last
+        pause, even if it was retrying when it stopped."""
         place = TopicPartition(report["topic"], report["partition"])
         spec = share.left.pop(place, None)
         end = spec.end_offset if spec is not None else None
@@ -339,8 +341,8 @@ class CopyRun:
 
 
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a worker process. The worker's stdout is discarded, so that output of libraries cannot mix with
-    the report."""
+    """Start a worker process. The stdout of the worker is discarded, so that output of libraries cannot mix
+    with the report."""
     descriptor = channel.fileno()
     command = worker_command("headrace.copy.worker", str(descriptor))
     with held_back():

@@ -33,8 +33,8 @@ _MOST_ROWS: Final = 40
 
 
 class TransferRun:
-    """One copy. Call `run`; `stop` may be called from a signal handler. `keeps_state`: keep the progress
-    stored at a cluster, so that a later copy can resume."""
+    """One copy. Call `run` to copy. `stop` may be called from a signal handler. `keeps_state`: whether to
+    keep the progress stored in a cluster, so that a later copy can resume."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
         self._job = job
@@ -75,8 +75,8 @@ class TransferRun:
         return sink
 
     def run(self, show: Callable[[CopyProgress, float], None]) -> dict[str, Any]:
-        """Copy to the end or until stopped, and return the report. Raises the errors of
-        `Transfer.prepare`."""
+        """Copy until the end offsets are reached or `stop` is called, and return the report. Raises the
+        errors of `Transfer.prepare`."""
         started = time.monotonic()
         try:
             self._bench.run(self._transfer.prepare())
@@ -91,7 +91,7 @@ class TransferRun:
             self._bench.close()
 
     def stop(self) -> None:
-        """Request a commit of the written records and the end. Idempotent."""
+        """Signal the transfer to commit the written records and end. Idempotent."""
         self._transfer.stop()
 
     def _follow(self, show: Callable[[CopyProgress, float], None]) -> None:
@@ -164,7 +164,7 @@ def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> Copy
 def _document(
     job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report, with the same keys as the report of a copy between clusters."""
+    """Return the report, which has the same keys as the report of a copy between clusters."""
     return {
         "state": job.state,
         "source": job.source,

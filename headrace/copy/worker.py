@@ -1,4 +1,5 @@
-"""Main program of a worker of `headrace copy`. Imports are minimal, because it runs once per core."""
+"""Main program of a worker of `headrace copy`. Imports are minimal, because one worker process runs per
+core."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ from mirror.worker.process import Worker, receive_setup
 from mirror.worker.reports import CopyReports
 
 _STEP_SECONDS: Final = 0.05
-"""Polling interval of the control channel: a copy receives no message but the request to stop."""
+"""Polling interval of the control channel. After its start, a worker receives only the request to stop."""
 
 
 class VisibleFormatter(logging.Formatter):
-    """Escapes control characters: messages contain text of brokers."""
+    """Escapes control characters, because log messages contain text from brokers."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as escaped lines."""
@@ -32,7 +33,7 @@ class VisibleFormatter(logging.Formatter):
 
 
 def main() -> int:
-    """Run the worker. Its command-line argument is the file descriptor of the control socket."""
+    """Run the worker. The command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))

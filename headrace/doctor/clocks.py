@@ -1,4 +1,4 @@
-"""Diagnosis of cluster clocks, as measured by the instances of the service."""
+"""Diagnosis of the clocks of clusters, from measurements by the instances of the service."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.doctor.diagnosis import DoctorFinding, Grade
 
 
 def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
-    """Evaluate the clock skew of each cluster, as measured by the instance with the largest skew.
-    `instances`: response of `GET /v1/instances`. Clusters without a measurement, such as those that no
-    instance writes to, are skipped."""
+    """Evaluate the clock skew of each cluster: the largest skew that any instance has measured. `instances`:
+    response of `GET /v1/instances`. Clusters without a measurement, such as clusters to which no instance
+    writes, are skipped."""
     for cluster, skew in worst_skews(instances).items():
         subject = f"cluster {cluster}"
         if skew.is_tolerable:

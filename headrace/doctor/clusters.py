@@ -16,13 +16,14 @@ from mirror.wording import rate_text
 _LITTLE_ROOM: Final = 0.1
 _ENCRYPTED: Final = "SSL"
 _DEFAULT_BUFFER_BYTES: Final = 102_400
-"""Default of `socket.send.buffer.bytes` and `socket.receive.buffer.bytes` of a broker."""
+"""Default value of `socket.send.buffer.bytes` and `socket.receive.buffer.bytes` of a broker."""
 
 
 def examined_cluster(
     alias: str, settings: KafkaCluster, facts: ClusterFacts, *, is_written: bool
 ) -> Iterator[DoctorFinding]:
-    """Evaluate a reachable cluster. `is_written`: topics are created and written there."""
+    """Evaluate a reachable cluster. `is_written`: whether Headrace creates and writes topics in this
+    cluster."""
     subject = f"cluster {alias}"
     yield from _brokers(subject, facts)
     yield from _distance(subject, facts.brokers)
@@ -34,7 +35,7 @@ def examined_cluster(
 
 
 def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Report aliases of the same cluster. `identities`: cluster id by alias."""
+    """Report different aliases that refer to the same cluster. `identities`: cluster id by alias."""
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)
@@ -70,7 +71,7 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
 
 
 def _distance(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[DoctorFinding]:
-    """Report distant brokers, for which the round-trip time limits the throughput of a connection."""
+    """Report distant brokers whose round-trip time limits the throughput of a connection."""
     for broker in brokers:
         seconds = broker.round_trip_seconds
         if seconds >= FAR_SECONDS:

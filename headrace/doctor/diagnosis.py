@@ -21,9 +21,9 @@ class Grade(StrEnum):
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
-    """The part works now, but may fail or be abused later."""
+    """The part of the installation works now, but may fail or be abused later."""
     PROBLEM = "problem"
-    """Does not work."""
+    """The part of the installation does not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +37,5 @@ class DoctorFinding:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first few names and the number of the rest."""
+    """Return the first few names, and the number of further names."""
     return first_few(names, _NAMED)

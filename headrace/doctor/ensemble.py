@@ -19,7 +19,8 @@ _GIB: Final = 2**30
 
 
 def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
-    """Evaluate the configured servers. If all are unreachable, the failed session already reports it."""
+    """Evaluate the configured servers. If all servers are unreachable, yield nothing, because another finding
+    already reports the failed session."""
     reached = [server for server in servers if not server.problem]
     if not reached:
         return

@@ -1,4 +1,5 @@
-"""Examination of everything in the settings, part by part; a failing part does not stop the others."""
+"""Examination of all clusters, servers and files in the settings. If one part of the examination fails, the
+other parts still run."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
 
 class Examination:
-    """Examines an installation. `seconds`: timeout per cluster or server. `client`: used to list the
-    datastreams."""
+    """Examines an installation. `seconds`: timeout per cluster or server. `client`: client of the service, to
+    list its instances and datastreams."""
 
     def __init__(self, settings: HeadraceSettings, client: RestClient, seconds: float) -> None:
         self._settings = settings
@@ -48,7 +49,7 @@ class Examination:
         self._identities: dict[str, str] = {}
 
     def run(self) -> Iterator[DoctorFinding]:
-        """Run all checks, and yield each finding immediately."""
+        """Run all checks, and yield each finding as soon as it is known."""
         settings = self._settings
         yield from examined_host(this_host())
         yield from examined_settings(settings)
@@ -220,7 +221,7 @@ class Examination:
 
 
 def _advice(error: HeadraceError, subject: str) -> str:
-    """Return the advice for an error that has none."""
+    """Return advice for an error without its own advice."""
     if isinstance(error, Unreachable):
         return f"check that {subject} is running, its address, firewalls and TLS"
     if isinstance(error, NotAuthorized):

@@ -17,8 +17,8 @@ from mirror.errors import ConfigError
 from mirror.wording import counted
 
 _FEW_FILES = 4_096
-"""Minimum number of open files. Each worker has a few connections to every broker, and REST one per
-caller."""
+"""Minimum limit of open files. Each worker has a few connections to every broker, and REST has one connection
+per caller."""
 
 
 class HostFacts(NamedTuple):
@@ -89,7 +89,8 @@ def _planner_gap(settings: HeadraceSettings) -> str:
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:
-    """Return the error with which `headrace serve` would reject the settings."""
+    """Return the error with which `headrace serve` would reject the settings; None if it would accept
+    them."""
     try:
         settings.api.check_exposure()
     except ConfigError as error:

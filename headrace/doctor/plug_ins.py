@@ -1,4 +1,5 @@
-"""Diagnosis of plug-ins. Any instance may become leader, and then needs the plug-ins of all datastreams."""
+"""Diagnosis of plug-ins. Any instance may become leader and must therefore have the plug-ins of all
+datastreams."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ _INSTALL: Final = "install its package there, in Headrace's Python environment (
 def examined_plug_ins(
     instances: Sequence[Mapping[str, Any]], datastreams: Sequence[Mapping[str, Any]]
 ) -> Iterator[DoctorFinding]:
-    """Report plug-ins that a datastream uses and an instance lacks, and those installed on some instances
-    only.
+    """Report plug-ins that a datastream uses but an instance lacks, and plug-ins that only some instances
+    have.
 
-    Takes the responses of `GET /v1/instances` and `GET /v1/datastreams`. Instances without a response, or of
-    a version that does not report plug-ins, count as unknown, not as lacking any.
+    The arguments are the responses of `GET /v1/instances` and `GET /v1/datastreams`. If an instance does not
+    respond, or its version does not report plug-ins, its plug-ins are unknown and not reported as missing.
     """
     for kind, field, names in _KINDS:
         chosen: defaultdict[str, list[str]] = defaultdict(list)
@@ -47,8 +48,8 @@ def examined_plug_ins(
 def _missing(
     installed: Mapping[str, Sequence[str] | None], chosen: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the instances that lack a plug-in, by name of each plug-in that is used or installed
-    anywhere."""
+    """Return the instances that lack a plug-in, for each plug-in that a datastream uses or an instance
+    has."""
     has = {instance: set(found) for instance, found in installed.items() if found is not None}
     lacking = {
         name: [instance for instance, found in has.items() if name not in found]

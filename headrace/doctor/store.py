@@ -1,4 +1,5 @@
-"""Diagnosis of the embedded store and of the store on Kafka, from outside of the instances that use them."""
+"""Diagnosis of the embedded store and of the store on Kafka. The check does not need an instance that uses
+the store."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ from mirror.wording import counted
 _SUBJECT: Final = "coordination store"
 _REPLICAS: Final = 3
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
-"""Free space in bytes below which a warning is issued. The file needs twice its size while it is
-rewritten."""
+"""Free disk space in bytes below which there is a warning. While the store rewrites its file, the file needs
+twice its size."""
 
 
 def examined_shared_store(settings: HeadraceSettings, facts: SharedStoreFacts) -> Iterator[DoctorFinding]:
-    """Evaluate the topics of the store on Kafka, which are suitable if they exist."""
+    """Evaluate the topics of the store on Kafka. The caller has already checked the settings of existing
+    topics."""
     name = store_name(settings)
     if facts.missing:
         topics = ", ".join(facts.missing)

@@ -22,14 +22,14 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 
 class TopicPair(NamedTuple):
-    """A topic and its copy, None if the copy does not exist yet."""
+    """A topic and its copy. `copy`: None if the copy does not exist yet."""
 
     source: TopicFacts
     copy: TopicFacts | None
 
 
 class _Remark(NamedTuple):
-    """A remark about one topic. Equal remarks about several topics become one finding."""
+    """A remark about one topic. Equal remarks about several topics are reported as one finding."""
 
     grade: Grade
     sentence: str
@@ -42,8 +42,8 @@ def is_there(facts: TopicFacts | None) -> bool:
 
 
 def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:
-    """Evaluate permissions and settings of a datastream's topics; topics with the same remark share a
-    finding."""
+    """Evaluate the permissions and settings of a datastream's topics. Topics with the same remark are
+    reported in one finding."""
     subject = f"datastream {datastream}"
     if not pairs:
         yield DoctorFinding(
@@ -140,7 +140,7 @@ def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
 
 
 def _name(operation: AclOperation) -> str:
-    """Return the name as in Kafka's tools: DescribeConfigs."""
+    """Return the name of the operation as in Kafka's tools, for example DescribeConfigs."""
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 

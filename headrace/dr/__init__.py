@@ -1,4 +1,4 @@
-"""Switch-over of a pair of clusters: its acts on clusters and the service. Read `acts.py` first.
+"""Switch-over of a pair of clusters: requests to the clusters and the service. Read `acts.py` first.
 
-May import what `headrace.copy` may.
+The import rules of `headrace.copy` apply.
 """

@@ -1,4 +1,4 @@
-"""The acts of operations on clusters and on the service."""
+"""Performs the steps of operations with requests to clusters and to the service."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from mirror.wording import counted, first_few
 _SETTLE_SECONDS: Final = 2.0
 _NAMES_SHOWN: Final = 5
 Definitions = Mapping[str, Mapping[str, Any]]
-"""Datastreams by name, in the form of /v1."""
+"""Definitions of datastreams as returned by the REST API, by name."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SwitchoverActs:
     # Intents
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with everything that the act of its step will do."""
+        """Return the operation with the parameters that `perform` needs for the current step."""
         match operation.step:
             case Step.LAG_OK:
                 return self._with_definitions(state, operation)
@@ -85,7 +85,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the missing denials to those of earlier runs."""
+        """Add ACLs that the origin lacks to the ACLs that earlier runs of this operation have created."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -101,7 +101,7 @@ class SwitchoverActs:
     # Acts
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the act of the operation's step."""
+        """Perform the current step of the operation."""
         acts: Mapping[Step, Callable[[PairState, Switchover], Switchover]] = {
             Step.LAG_OK: self._check_lag,
             Step.FENCED: self._fence,
@@ -121,7 +121,7 @@ class SwitchoverActs:
         return acts[operation.step](state, operation)
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo the act of a step, even if it was performed only in part."""
+        """Undo a step, even if it was performed only in part."""
         match step:
             case Step.FENCED:
                 self.bench.run(allow(self._cluster(operation.origin), operation.fence))
@@ -131,7 +131,7 @@ class SwitchoverActs:
             case Step.REVERSED:
                 for name in state.next_names.values():
                     self.datastreams.delete(name)
-                for name in state.datastreams.values():  # resumes from its checkpoints
+                for name in state.datastreams.values():  # each resumes from its checkpoints
                     self.datastreams.create(body_of(operation.definitions[name]))
 
     def _check_lag(self, state: PairState, operation: Switchover) -> Switchover:
@@ -196,7 +196,7 @@ class SwitchoverActs:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
-            raise Refused(f"offsets without a class in {named}", advice="compare with headrace audit")
+            raise Refused(f"offsets without a class in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()
@@ -219,13 +219,13 @@ class SwitchoverActs:
 
     def _stop(self, state: PairState, operation: Switchover) -> Switchover:
         if has_reached(operation, Step.REVERSED):
-            return operation  # they may be deleted already
+            return operation  # the datastreams may be deleted already
         for name in state.datastreams.values():
             self.datastreams.stop(name)
         return operation
 
     def _reverse(self, state: PairState, operation: Switchover) -> Switchover:
-        for name in state.datastreams.values():  # a topic must not be copied in a circle
+        for name in state.datastreams.values():  # both directions at once would copy records in a loop
             self.datastreams.delete(name)
         for configured, name in state.datastreams.items():
             definition = operation.definitions[name]
@@ -237,7 +237,7 @@ class SwitchoverActs:
     def _open(self, state: PairState, operation: Switchover) -> Switchover:
         if state.fences:
             self.bench.run(allow(self._cluster(operation.target), state.fences))
-        if operation.kind is Kind.FAILOVER:  # nobody must resume them when the source returns
+        if operation.kind is Kind.FAILOVER:  # resumed datastreams would copy the tail when the source returns
             for name in state.datastreams.values():
                 self.datastreams.delete(name)
         return operation
@@ -245,7 +245,7 @@ class SwitchoverActs:
     # Failover
 
     def loss(self, operation: Switchover) -> Loss:
-        """Return the loss of a failover now. Raises Unreachable."""
+        """Return the loss of a failover at this moment. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
             for one in self.datastreams.lag(name)["partitions"]:
@@ -259,7 +259,7 @@ class SwitchoverActs:
         return await measured_loss(target, reported, lanes, source_ends, await log_ends(target, places))
 
     def _accept(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if the loss exceeds the limit."""
+        """Raise Refused if the loss of a failover exceeds the limit."""
         loss = operation.loss or Loss()
         if excess := operation.limit.excess(loss):
             raise Refused(
@@ -269,7 +269,8 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork, and the loss after the datastreams have stopped, which may differ."""
+        """Add the fork. Measure the loss again, because it may have changed before the datastreams
+        stopped."""
         fork = self.bench.run(self._fork(operation))
         loss = self.loss(operation).with_seconds_of(operation.loss or Loss())
         return operation.with_(fork=fork.model_copy(update={"loss": loss}), loss=loss)
@@ -290,20 +291,20 @@ class SwitchoverActs:
             }
         )
 
-    # The tail, and the way back
+    # Tail and failback
 
     def tail(self, fork: Fork) -> TailReader:
-        """Return a reader of the tail."""
+        """Return a reader of the tail of a fork."""
         jobs = [audit_job(definition) for definition in fork.definitions.values()]
         committed = all(job.isolation is Isolation.READ_COMMITTED for job in jobs)
         return TailReader(self.bench, fork, committed)
 
     def ends_at(self, cluster: str, definitions: Definitions) -> Ends:
-        """Return the ends of the selected topics at a cluster. Raises Unreachable."""
+        """Return the end offsets of the topics that the datastreams select. Raises Unreachable."""
         return self.bench.run(self._ends(definitions, cluster))
 
     def _with_settled_fork(self, operation: Switchover) -> Switchover:
-        """Add the exact fork, and for a decision the offsets and the number of records that it applies to."""
+        """Add the exact fork. For a decision about the tail, add its offsets and its number of records."""
         reader = self.tail(fork_in(operation))
         fork = self.bench.run(reader.settle())
         settled = operation.with_(fork=fork, starts=fork.ends)
@@ -326,7 +327,7 @@ class SwitchoverActs:
         return operation
 
     def _require_decision(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if the tail has records whose replay or skip is not decided."""
+        """Raise Refused if records of the tail are neither replayed nor skipped."""
         found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
         if found:
             named = first_few([f"{one.topic}-{one.partition} ({one.records})" for one in found], _NAMES_SHOWN)
@@ -342,7 +343,7 @@ class SwitchoverActs:
         return self.bench.cluster(ClusterRef(name))
 
     async def topics(self, definitions: Definitions, cluster: str) -> dict[str, int]:
-        """Return the number of partitions of the selected topics at a cluster."""
+        """Return the partition count of each topic that the datastreams select at a cluster."""
         jobs = [audit_job(definition) for definition in definitions.values()]
         found = await self._cluster(cluster).all_topics()
         return {
@@ -359,7 +360,7 @@ class SwitchoverActs:
         return await log_ends(self._cluster(cluster), await self._places(definitions, cluster))
 
     async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
-        """Return the stored progress of the datastreams. Raises Unreachable."""
+        """Return the stored progress of the datastreams by partition. Raises Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
             job = audit_job(definition)
@@ -370,13 +371,13 @@ class SwitchoverActs:
 
 
 def fork_in(operation: Switchover) -> Fork:
-    """Return the fork of an operation on a tail."""
+    """Return the fork of an operation that requires one."""
     assert operation.fork is not None, "begin() requires a fork"
     return operation.fork
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the remaining steps, with a description of each."""
+    """Return the current step and the following steps, with a description of each."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     is_failover = operation.kind is Kind.FAILOVER
     texts = {
@@ -391,10 +392,10 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
         + ("fork" if operation.kind is Kind.FAILBACK else f"ends of {operation.target}"),
         Step.OPEN: f"allow Write at {operation.target}" + (f", and delete {names}" if is_failover else ""),
         Step.LOSS_ACCEPTED: "check that the loss is within the limit",
-        Step.FORKED: f"record where the copies at {operation.target} end",
+        Step.FORKED: f"store the offsets at which the copies at {operation.target} end",
         Step.SETTLED: "find copies without a checkpoint",
         Step.REPLAYED: f"write the tail to {operation.target}",
-        Step.TAIL_DECIDED: f"check that the tail of {origin} is decided",
+        Step.TAIL_DECIDED: f"check that all records of the tail of {origin} are replayed or skipped",
     }
     found: list[dict[str, Any]] = []
     step: Step | None = operation.step

@@ -1,4 +1,4 @@
-"""The stored state of a pair: in the coordination store, with copies at both clusters."""
+"""Stores the state of a pair in the coordination store, and copies of the state at both clusters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mirror.replication.context import EngineContext
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect to the coordination store for a command. An instance occupies its embedded store, so pairs
-    have a store of their own beside it, which only one command at a time can open.
+    """Connect to the coordination store for a command. If the store is embedded, the instance keeps it open.
+    Pairs then use a separate embedded store, which only one command at a time can open.
 
-    Raises StoreInUse, and the errors of the client.
+    Raises StoreInUse, and the errors of the store's client.
     """
     if settings.store is StoreKind.EMBEDDED:
         folder = store_folder(settings) / "dr"
@@ -45,7 +45,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 
 def fresh_state(name: str, settings: PairSettings) -> PairState:
-    """Return the state of a pair that has none."""
+    """Return the initial state of a pair."""
     return PairState(
         name=name,
         active=settings.primary,
@@ -54,8 +54,8 @@ def fresh_state(name: str, settings: PairSettings) -> PairState:
 
 
 def with_settings(state: PairState, settings: PairSettings) -> PairState:
-    """Return the state with the datastreams of the present settings, unless an operation is in progress or
-    the pair has failed over."""
+    """Return the state with the datastreams of the current settings. Return the state unchanged if an
+    operation is in progress or the pair has failed over."""
     is_fixed = state.operation is not None or state.fork is not None
     if is_fixed or set(state.datastreams) == set(settings.datastreams):
         return state
@@ -63,16 +63,16 @@ def with_settings(state: PairState, settings: PairSettings) -> PairState:
 
 
 def node_of(name: str) -> str:
-    """Return the path of the node with the state of a pair."""
+    """Return the path of the node that stores the state of a pair."""
     return f"{znodes.DR}/{quote(name, safe='')}"
 
 
 class PairBook:
-    """Reads and writes the state of one pair. `fresh`: state of a pair that has none. `note`: receives a
-    sentence about a copy that could not be read or written.
+    """Reads and writes the state of one pair. `fresh`: initial state, used if no state is stored. `note`:
+    called with a message if a copy cannot be read or written.
 
-    The coordination store decides which of several operators wins. The copies serve when it has lost the
-    state.
+    Conditional writes in the coordination store resolve conflicts between operators. If the coordination
+    store has lost the state, the latest copy is used instead.
     """
 
     def __init__(
@@ -93,14 +93,16 @@ class PairBook:
         self._writer = uuid4().hex
         self._node_version: int | None = None
         self.silent: set[str] = set()
-        """Clusters that do not respond: not read, and written only if they must have the state."""
+        """Clusters that do not respond. Copies at these clusters are not read, and are written only if
+        `everywhere` is set."""
 
     def beside(self, fresh: PairState) -> PairBook:
-        """Return the book of another state at the same places."""
+        """Return a book that stores another state in the same store and clusters."""
         return PairBook(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def read(self) -> PairState:
-        """Return the latest state. Raises Unreachable, CorruptData, NewerFormat."""
+        """Return the state with the highest version, from the store and the copies. Raises Unreachable,
+        CorruptData, NewerFormat."""
         found = [self._fresh]
         stored = self._stored()
         if stored is not None:

@@ -1,4 +1,4 @@
-"""Checks whether a switch-over of a pair would succeed; changes nothing."""
+"""Checks whether a switch-over of a pair would succeed, without changing anything."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class CheckItem(NamedTuple):
 
 
 def check_pair(session: PairSession) -> list[CheckItem]:
-    """Return the results of all checks. Raises Unreachable if the coordination store does not respond."""
+    """Run all checks of a pair. Raises Unreachable if the coordination store does not respond."""
     return PairCheck(session).run()
 
 
 class PairCheck:
-    """Checks of a switch-over from the active cluster of a pair to the other one."""
+    """Checks before a switch-over from the active cluster of a pair to the other cluster."""
 
     def __init__(self, session: PairSession) -> None:
         self._session = session
@@ -68,7 +68,7 @@ class PairCheck:
         )
 
     def run(self) -> list[CheckItem]:
-        """Return the results; an error of a check is its result."""
+        """Return the results of all checks. If a check raises an error, its result is a failure."""
         checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
             "operation": self._operation,
             "datastreams": self._datastreams,
@@ -96,7 +96,7 @@ class PairCheck:
         if present is not None:
             yield CheckItem("operation", FAIL, f"a {present.kind} to {present.target} is at {present.step}")
         if self._state.fork is not None:
-            yield CheckItem("operation", FAIL, f"it has failed over to {self._state.active}: run a failback")
+            yield CheckItem("operation", FAIL, f"failed over to {self._state.active}: run a failback")
 
     def _datastreams(self) -> Iterator[CheckItem]:
         if self._problem is not None:
@@ -122,7 +122,7 @@ class PairCheck:
             yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
-        """Return the numbers of partitions of the pair's topics, as of the first call."""
+        """Return the partition count of each of the pair's topics at a cluster, as of the first call."""
         if cluster not in self._known:
             self._known[cluster] = self._session.bench.run(
                 self._session.acts.topics(self._plan.definitions, cluster)
@@ -197,8 +197,8 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Warn of clusters whose clocks differ from those of instances: ages of records, and therefore the loss
-    in seconds, are wrong by the same amount. `instances`: response of `GET /v1/instances`."""
+    """Warn about clusters whose clocks differ from the clocks of instances. With such a difference, ages of
+    records and therefore the loss in seconds are wrong. `instances`: response of `GET /v1/instances`."""
     skews = worst_skews(instances)
     for cluster in clusters:
         if cluster in skews and not skews[cluster].is_tolerable:
@@ -206,7 +206,8 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
 
 
 async def _may_alter(cluster: Cluster) -> bool:
-    """Return whether we may create ACLs, as far as brokers report it (from Kafka 2.8)."""
+    """Return whether Headrace has the right to create ACLs. Return True for brokers before Kafka 2.8, which
+    do not report rights."""
     try:
         rights = await cluster.ask(cluster_rights())
     except NotAuthorized:

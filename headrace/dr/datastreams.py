@@ -1,4 +1,4 @@
-"""The datastreams of a pair, over REST."""
+"""Reads and changes the datastreams of a pair over REST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mirror.model.topics import TopicNaming
 
 
 class PairDatastreams:
-    """Requests about datastreams. `cause`: reason and requester, recorded with each change. All methods raise
+    """Client for datastreams. `cause`: reason and requester, recorded with each change. All methods raise
     Unreachable and the errors of the service."""
 
     def __init__(self, client: RestClient, cause: Mapping[str, str]) -> None:
@@ -30,17 +30,17 @@ class PairDatastreams:
         return {name: self._client.get(path_of(name)) for name in names}
 
     def lag(self, name: str) -> Mapping[str, Any]:
-        """Return the lag as in `GET /v1/datastreams/{name}/lag`."""
+        """Return the response of `GET /v1/datastreams/{name}/lag`."""
         found: Mapping[str, Any] = self._client.get(f"{path_of(name)}/lag")
         return found
 
     def instances(self) -> list[Mapping[str, Any]]:
-        """Return the instances as in `GET /v1/instances`."""
+        """Return the response of `GET /v1/instances`."""
         found: list[Mapping[str, Any]] = self._client.get("/v1/instances")
         return found
 
     def audits(self, name: str) -> list[AuditedTopic]:
-        """Return the state of the continuous audit by topic; empty if it is off."""
+        """Return the state of a datastream's continuous audit by topic; empty if the audit is off."""
         found = self._client.get("/v1/audits", datastream=name)
         return [
             AuditedTopic(
@@ -59,7 +59,7 @@ class PairDatastreams:
             raise TimedOut(f"datastream {name} is not {condition}: {unmet}")
 
     def require_lag_below(self, name: str, seconds: float) -> None:
-        """Raise TimedOut unless the oldest record that is not copied is younger."""
+        """Raise TimedOut unless the oldest record that is not yet copied is younger than `seconds`."""
         found = self.lag(name)
         if found["lag_records"] == 0:
             return
@@ -69,13 +69,13 @@ class PairDatastreams:
             raise TimedOut(f"datastream {name} is {found['lag_ms'] / 1000:.1f} s behind")
 
     def stop(self, name: str) -> None:
-        """Stop a datastream. Raises TimedOut until it has stopped."""
+        """Stop a datastream. Raises TimedOut if the datastream is still stopping; call again."""
         if self._client.get(path_of(name))["status"] not in ("STOPPED", "STOPPING"):
             self._client.begin("POST", f"{path_of(name)}/stop", self._cause)
         self.require(name, WaitCondition.STOPPED)
 
     def resume(self, name: str) -> None:
-        """Resume a datastream that was stopped. Raises TimedOut while it is stopping."""
+        """Resume a stopped datastream. Raises TimedOut if the datastream is still stopping; call again."""
         status = self._client.get(path_of(name))["status"]
         if status == "STOPPING":
             raise TimedOut(f"datastream {name} is stopping")
@@ -83,7 +83,8 @@ class PairDatastreams:
             self._client.post(f"{path_of(name)}/resume", self._cause)
 
     def create(self, body: Mapping[str, Any]) -> None:
-        """Create a datastream unless it exists. Raises TimedOut until it runs."""
+        """Create a datastream unless it exists. Raises TimedOut if the datastream is not yet running; call
+        again."""
         name = str(body["name"])
         try:
             self._client.get(path_of(name))
@@ -93,7 +94,8 @@ class PairDatastreams:
         self.require(name, WaitCondition.RUNNING)
 
     def delete(self, name: str) -> None:
-        """Delete a datastream unless it is missing. Raises TimedOut until it is gone."""
+        """Delete a datastream if it exists. Raises TimedOut if the deletion is not yet complete; call
+        again."""
         try:
             if self._client.get(path_of(name))["status"] != "DELETING":
                 self._client.begin("DELETE", path_of(name), **self._cause)
@@ -110,20 +112,21 @@ def require_direction(definition: Mapping[str, Any], origin: str, target: str) -
         raise Refused(f"datastream {name} copies from {ways[0]} to {ways[1]}, not from {origin} to {target}")
     if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
         raise Refused(
-            f"the topics of datastream {name} have other names there, so clients would not find them",
+            f"datastream {name} renames topics, so clients would not find them after a switch-over",
             advice="create it without --rename",
         )
 
 
 def body_of(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request that creates a datastream with this definition."""
+    """Return the request body that creates a datastream with this definition."""
     return {key: value for key, value in definition.items() if key in DatastreamBody.model_fields}
 
 
 def opposite(definition: Mapping[str, Any], name: str, starts: PartitionOffsets) -> dict[str, Any]:
-    """Return the request for a datastream in the opposite direction, from these offsets.
+    """Return the request body for a datastream in the opposite direction. `starts`: start offsets.
 
-    It shares tasks with no other datastream, because their progress is at another cluster.
+    The prefix for shared tasks is removed: datastreams that share tasks must store their progress at the same
+    cluster.
     """
     source, destination = definition["source"], definition["destination"]
     metadata = {key: value for key, value in definition["metadata"].items() if key != TASK_PREFIX}

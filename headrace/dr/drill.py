@@ -1,7 +1,7 @@
-"""Rehearsal of a switch-over and of the way back, with a separate topic and group.
+"""Rehearsal of a switch-over to the other cluster and back, with a separate topic and consumer group.
 
-The drill runs the steps of a real switch-over with the same clusters, principals and targets. A state under
-another name records it, so an interrupted drill is undone by the next one.
+A drill runs the steps of a real switch-over with the same clusters, principals and targets. The state of a
+drill is stored under a separate name. If a drill is interrupted, the next drill undoes its changes first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 def plain_name(pair: str) -> str:
-    """Return the name of a pair as a part of names of datastreams and groups."""
+    """Convert the name of a pair to characters that names of datastreams and groups may contain."""
     plain = _ILLEGAL.sub("_", pair)[:_LONGEST]
     if plain and plain == pair:
         return plain
@@ -49,15 +49,16 @@ def plain_name(pair: str) -> str:
 
 
 def drill_book(session: PairSession) -> PairBook:
-    """Return the book of a pair's drills."""
+    """Return the book that stores the state of a pair's drills."""
     name = f"{session.name}{DRILL_SUFFIX}"
     return session.book.beside(PairState(name=name, active=session.settings.primary, datastreams={}))
 
 
 @dataclass
 class DrillResult:
-    """Result of a drill. `problems`: why it failed. `legs`: switch-overs, there and back. `deliveries`: of
-    the records before and after the first switch-over."""
+    """Result of a drill. `problems`: reasons for the failure, empty if the drill passed. `legs`: switch-overs
+    to the other cluster and back. `deliveries`: results of the records written before and after the first
+    switch-over."""
 
     pair: str
     problems: list[str] = field(default_factory=list)
@@ -81,8 +82,8 @@ class DrillResult:
 
 
 class Drill:
-    """One drill of a pair. `seconds`: time for which records are written at each cluster. `deadline_seconds`:
-    time for each step that waits."""
+    """One drill of a pair. `seconds`: duration of the writes at each cluster. `deadline_seconds`: time limit
+    of each switch-over and of each retried request."""
 
     def __init__(
         self, session: PairSession, directory: ClusterDirectory, seconds: float, deadline_seconds: float
@@ -98,8 +99,8 @@ class Drill:
         self._book = drill_book(session)
 
     def planned(self) -> tuple[PairState, PairSettings]:
-        """Return the state and the settings of the next drill, not stored yet. Raises IllegalTransition if a
-        switch-over of the pair is in progress."""
+        """Return the state and the settings of the next drill, without storing them. Raises IllegalTransition
+        if a switch-over of the pair is in progress."""
         real = self._real.state()
         if real.operation is not None:
             raise IllegalTransition(
@@ -120,9 +121,12 @@ class Drill:
         return begun, self._settings_of(begun)
 
     def run(self) -> DrillResult:
-        """Run the drill, and remove everything that it has created. Raises IllegalTransition if a switch-over
-        of the pair is in progress, VersionConflict if another operator has begun a drill, and the errors of
-        the removal, which the next drill completes."""
+        """Run the drill, and remove everything that the drill has created. If the removal fails, the next
+        drill completes it.
+
+        Raises IllegalTransition if a switch-over of the pair is in progress, VersionConflict if another
+        operator has begun a drill, and the errors of the removal.
+        """
         self.planned()
         self._clean(self._book.read())
         state, settings = self.planned()
@@ -158,7 +162,7 @@ class Drill:
             self._switch(session, home)
 
     def _switch(self, session: PairSession, target: str) -> bool:
-        """Switch over; return whether it was completed."""
+        """Run a switch-over, record its problems, and return whether it was completed."""
         past = session.run(session.planned(target), self._deadline_seconds).history[-1]
         self._result.legs.append(past)
         if past.failure:
@@ -171,7 +175,7 @@ class Drill:
         return not past.failure
 
     def _deliver(self, name: str, source: str, destination: str) -> None:
-        """Write records as soon as the topic is copied, and wait for their arrival."""
+        """Wait until the datastream copies the topic, then write records and wait for their arrival."""
         topic, present = canary_topic(name), self._book.read().datastreams[name]
         self._patiently(lambda: self._require_copied(present))
         path = CanaryPath(ClusterRef(source), topic, ClusterRef(destination), topic)
@@ -187,7 +191,7 @@ class Drill:
             raise TimedOut(f"datastream {datastream} does not copy its topic yet")
 
     def _commit(self, home: str, place: TopicPartition) -> None:
-        """Commit a position in the middle of the records for the group of the drill."""
+        """Commit a position in the middle of the written records for the consumer group of the drill."""
         cluster = self._real.bench.cluster(ClusterRef(home))
 
         async def commit() -> None:
@@ -197,7 +201,7 @@ class Drill:
         self._real.bench.run(commit())
 
     def _clean(self, state: PairState) -> None:
-        """Undo or complete the operation of a drill, and remove its datastreams, denials and topics."""
+        """Undo or complete the operation of a drill, and remove its datastreams, ACLs and topics."""
         if not state.datastreams:
             return
         settings = self._settings_of(state)
@@ -218,7 +222,7 @@ class Drill:
         self._book.save(state.with_(datastreams={}, previous={}, fences=()), everywhere=True)
 
     def _settings_of(self, state: PairState) -> PairSettings:
-        """Return the settings of the pair for the datastream and the group of a drill."""
+        """Return the settings of the pair, restricted to the datastream and the group of a drill."""
         update = {"datastreams": list(state.datastreams), "groups": re.escape(self._group)}
         return self._real.settings.model_copy(update=update)
 
@@ -229,7 +233,8 @@ class Drill:
         )
 
     def _definition(self, name: str, topic: str, home: str, away: str) -> Mapping[str, Any]:
-        """Return the request for the datastream of the drill, which has the owner of the pair's first one."""
+        """Return the request body for the drill's datastream, which has the same owner as the pair's first
+        datastream."""
         present = next(iter(self._real.state().datastreams.values()))
         owner = self._real.acts.datastreams.definitions([present])[present].get("owner")
         return {
@@ -243,7 +248,7 @@ class Drill:
         return KafkaAdmin(self._directory.resolve(ClusterRef(cluster)))
 
     def _patiently(self, act: Callable[[], _T]) -> _T:
-        """Repeat an act that may succeed later, until the deadline."""
+        """Call `act`, and repeat it after retriable errors until the deadline."""
         until = time.monotonic() + self._deadline_seconds
         while True:
             try:
@@ -258,4 +263,4 @@ class Drill:
 
 
 def _show_nothing(_: CanaryFigures) -> None:
-    """Discard figures of a run."""
+    """Ignore the intermediate figures of a run."""

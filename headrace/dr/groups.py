@@ -39,8 +39,9 @@ _FOUND = (Precision.EXACT, Precision.NEXT, Precision.END)
 class GroupMove:
     """Commits the positions of groups at the target of an operation.
 
-    `previous`: the datastreams of the opposite direction before the last switch-over, by configured name.
-    Records before the present copy came from the target, so their positions are in the offset maps of those.
+    `previous`: names of the datastreams that copied in the opposite direction before the last switch-over, by
+    configured name. Records from before the last switch-over were copied from the target, so positions in
+    these records are translated with the offset maps of these datastreams.
     """
 
     bench: EngineContext
@@ -49,10 +50,11 @@ class GroupMove:
     present: Mapping[str, str]
 
     async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit the positions; return the groups that have any, and remarks.
+        """Commit the positions of groups that match `selection`. Return the groups with committed positions,
+        and remarks for the operator.
 
-        Raises Refused for a group with members at the target, and for a position without a counterpart;
-        TimedOut until checkpoints have reached all positions; NotAuthorized, Unreachable.
+        Raises Refused if a group has members at the target or a position without a counterpart, TimedOut if
+        checkpoints have not reached all positions yet, NotAuthorized, Unreachable.
         """
         expression = expression_of("groups", selection)
         origin = self.bench.cluster(ClusterRef(self.operation.origin))
@@ -80,7 +82,7 @@ class GroupMove:
         return moved, remarks
 
     async def _move_group(self, name: str) -> list[PositionMove]:
-        """Commit the positions of a group, and return them."""
+        """Translate and commit the positions of a group, and return the translations."""
         done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
@@ -92,19 +94,21 @@ class GroupMove:
             here = {place: at for place, at in positions.here.items() if topics.matches(place.topic)}
             try:
                 moves = moves_of(job, stored, GroupPositions(here, positions.there))
-            except NotFound:  # no position in topics of this datastream
+            except NotFound:  # the group has no position in topics of this datastream
                 continue
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
-                raise TimedOut(f"no checkpoint has reached group {name} in {first_few(behind, _NAMES_SHOWN)}")
+                raise TimedOut(
+                    f"group {name} is ahead of the checkpoint in {first_few(behind, _NAMES_SHOWN)}"
+                )
             await apply_translation(self.bench, job, moves)
             done += moves
         return done
 
     async def move_stored(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit the positions stored at the target, without the origin; return the groups that have any, and
-        remarks, also about groups that do not move. Raises Unreachable."""
+        """Commit positions without the origin, from the group positions that are stored at the target. Return
+        the groups with committed positions, and remarks for the operator. Raises Unreachable."""
         expression = expression_of("groups", selection)
         target = ClusterRef(self.operation.target)
         log = await stored_groups(self.bench, target)
@@ -144,12 +148,13 @@ class GroupMove:
         return sum(move.is_translated for move in known), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:
-        """Return whether a position has no counterpart. Records before the present copy were copied in the
-        opposite direction, and the map of that copy is at the origin."""
+        """Return whether a position has no known counterpart at the target. A position from before the last
+        switch-over has no counterpart, because the offset map of the opposite copy is stored at the lost
+        origin."""
         return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:
-        """Return the stored lanes of the datastream that copied to the origin before, if there was one."""
+        """Return the stored lanes of the datastream that previously copied to the origin, or None."""
         name = self.previous.get(configured)
         if name is None:
             return None
@@ -161,8 +166,8 @@ class GroupMove:
     def _checked(
         self, move: PositionMove, stored: StoredLanes, former: StoredLanes | None, job: TranslateJob
     ) -> PositionMove:
-        """Return the move, by the former copy if the position is before the present one. Raises Refused if
-        neither has it."""
+        """Return the move. If the position is before the first record of the current copy, translate it with
+        the offset map of the previous copy. Raises Refused if neither copy includes the position."""
         lane = stored.lanes.get(LaneKey(GroupName(job.state), move.here))
         if lane is None or move.offset >= lane.ledger.start or former is None:
             return move
@@ -171,7 +176,7 @@ class GroupMove:
             raise Refused(
                 f"the position of group {job.group} in {move.here} is before the copies of the last two"
                 " switch-overs",
-                advice="let its consumers read on, or exclude it from dr.NAME.groups",
+                advice="wait until the group has read on, or exclude the group from dr.NAME.groups",
             )
         present = move.present
         is_ahead = present is not None and present > found.becomes

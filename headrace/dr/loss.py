@@ -1,4 +1,4 @@
-"""Measurement of the loss of a failover."""
+"""Measures the loss of a failover in records and in seconds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ async def measured_loss(
     source_ends: Ends,
     log_ends: Ends,
 ) -> Loss:
-    """Return the loss of a failover to a cluster. `source_ends`: known ends that are fresher than those of
-    the checkpoints. `log_ends`: ends of the target. Raises Unreachable."""
+    """Return the loss of a failover to a cluster. `source_ends`: known source end offsets that are newer than
+    the ends stored with checkpoints. `log_ends`: end offsets of the target. Raises Unreachable."""
     contact_ms = max((lane.version[1] for lane in lanes.values() if lane.version), default=0)
     seconds = {}
     for one in loss_of(places, lanes, source_ends, log_ends, {}).partitions:
@@ -37,7 +37,7 @@ async def measured_loss(
 
 
 async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int | None:
-    """Return the greatest timestamp in the batch before an offset; None if there is none."""
+    """Return the maximum timestamp of the last batch before an offset, or None if there is no such batch."""
     if end <= 0:
         return None
     try:
@@ -45,6 +45,6 @@ async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int
     except HeadraceError as error:
         if error.retriable:
             raise
-        return None  # retention has deleted it
+        return None  # retention has deleted the batch
     headers = [header for _, _, header in scan(part.records) if header is not None]
     return next((one.max_timestamp for one in headers if one.last_offset >= end - 1), None)

@@ -1,4 +1,4 @@
-"""State of all configured pairs, for REST."""
+"""Reads the state of all configured pairs for the REST API."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mirror.ports import NodeStore
 class PairReader:
     """Reads the state of the configured pairs. `copy_at`: reads the copy of a pair's state at a cluster.
 
-    An operation stores its state in the coordination store first. If the store has none, the copies are read
-    once: it may have lost the state.
+    If the coordination store has no state of a pair, it may have lost the state. The copies at both clusters
+    are then read once and cached.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class PairReader:
         self._copied: dict[str, PairState | None] = {}
 
     def __call__(self) -> list[PairView]:
-        """Return the pairs in order of their names. Raises Unreachable if the store does not respond."""
+        """Return the pairs, sorted by name. Raises Unreachable if the store does not respond."""
         if not self._settings.dr:
             return []
         embedded = self._settings.store is StoreKind.EMBEDDED
@@ -55,7 +55,8 @@ class PairReader:
         return PairView(name, pair, with_settings(state, pair), problem)
 
     def _copy(self, name: str, pair: PairSettings) -> tuple[PairState | None, str]:
-        """Return the latest copy, and which copies could not be read. Remember it if all could be read."""
+        """Return the copy with the highest version, and a message about unreadable copies. Cache the result
+        if both copies could be read."""
         if name in self._copied:
             return self._copied[name], ""
         found, problems = list[PairState](), list[str]()

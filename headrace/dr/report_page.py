@@ -1,5 +1,5 @@
-"""Report on an operation of a pair as one HTML file, without scripts and without references to other files.
-Pure."""
+"""Renders the report on an operation of a pair as a single HTML file, without scripts or references to other
+files. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TABLES: Final = {
 
 
 def page_of(report: Mapping[str, Any]) -> str:
-    """Return the page of a report, `mirror.jobs.dr.report`."""
+    """Return the HTML page for a report of `mirror.jobs.dr.report`."""
     title = _cell("", f"{report['pair']}: {report['scenario']}")
     facts = [f"<tr><th>{label}</th><td>{_cell(key, report[key])}</td></tr>" for key, label in _FACTS.items()]
     tables = [f"<h2>{heading}</h2>{_table(report[key])}" for key, heading in _TABLES.items()]
@@ -54,7 +54,7 @@ def page_of(report: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Any] | None) -> str:
-    """Return a table of mappings, or a list of texts."""
+    """Return mappings as an HTML table, and texts as an HTML list."""
     if not rows:
         return "<p>none</p>" if rows is not None else "<p>only kept for the last operation</p>"
     if not isinstance(rows[0], Mapping):
@@ -68,7 +68,7 @@ def _table(rows: Sequence[Any] | None) -> str:
 
 
 def _cell(key: str, value: Any) -> str:
-    """Return a value as HTML; `key`: its name in the report."""
+    """Return a value as HTML. `key`: name of the value in the report."""
     match value:
         case None:
             text = "unknown"

@@ -1,4 +1,4 @@
-"""Everything that a command needs for one pair."""
+"""Connections and operations of one pair, for commands."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ from mirror.replication.context import EngineContext
 _CLIENT_ID: Final = "headrace-dr"
 _PAUSE_SECONDS: Final = 0.5
 _UNDO_SECONDS: Final = 60.0
-"""Time for which failing acts of an undo are repeated after the deadline."""
+"""Time after the deadline during which a failing undo is still retried."""
 
 
 @dataclass(frozen=True)
 class PairSession:
-    """A pair with its connections. `note`: receives progress and remarks."""
+    """A pair with its connections. `note`: called with messages about the progress."""
 
     name: str
     settings: PairSettings
@@ -71,13 +71,13 @@ class PairSession:
     note: Callable[[str], None]
 
     def state(self) -> PairState:
-        """Return the stored state, with the datastreams of the present settings. Raises Unreachable,
+        """Return the stored state, with the datastreams of the current settings. Raises Unreachable,
         CorruptData, NewerFormat."""
         return with_settings(self.book.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
-        """Return the state with an operation, not stored yet. `target`: empty for the active cluster. Raises
-        InvalidRequest for a cluster of no role, IllegalTransition."""
+        """Return the state with a new operation, without storing it. `target`: an empty string means the
+        active cluster. Raises InvalidRequest if `target` is not a cluster of the pair, IllegalTransition."""
         state = self.state()
         if not target:
             target = state.active
@@ -90,17 +90,18 @@ class PairSession:
 
     @property
     def operator(self) -> str:
-        """User and host of this command."""
+        """User who runs this command, and the host."""
         return f"{getpass.getuser()}@{socket.gethostname()}"
 
     def run(self, planned: PairState, seconds: float) -> PairState:
-        """Run a planned operation, or continue it. Raises the errors of `Driver.run`."""
+        """Run or resume a planned operation. Raises the errors of `Driver.run`."""
         return self._driver(seconds).run(planned)
 
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
-        """Return the state with a failover and its loss, not stored yet. `accepted`: figure of the loss that
-        the operator accepts, empty for none. Raises InvalidRequest for another figure, and as `planned`."""
-        self.book.silent.add(self.settings.other(target))  # it is probably lost, and is not needed
+        """Return the state with a failover and its measured loss, without storing it. `max_loss`: limit of
+        the loss, in records or as a duration. `accepted`: `Loss.figure` that the operator accepts, or empty.
+        Raises InvalidRequest if `accepted` is not the measured loss, and the errors of `planned`."""
+        self.book.silent.add(self.settings.other(target))  # probably lost, and not required
         limit = record_limit(max_loss) or LossLimit(seconds=milliseconds(max_loss) / 1000)
         state = self.planned(target, Kind.FAILOVER, limit=limit)
         operation = operation_of(state)
@@ -112,8 +113,8 @@ class PairSession:
         return state.with_(operation=operation)
 
     def fail_back(self, seconds: float) -> PairState:
-        """Copy the records of the active cluster since the fork, then switch over. Raises the errors of
-        `Driver.run`."""
+        """Copy the records written at the active cluster since the fork, then run a switch-over. Raises the
+        errors of `Driver.run`."""
         until = time.monotonic() + seconds
         state = self.state()
         if not is_returning(state):
@@ -124,8 +125,9 @@ class PairSession:
         return self.run(self.planned(target), max(until - time.monotonic(), 0.0))
 
     def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
-        """Return the fork, compared with both clusters, and the present ends of the lost one in the selected
-        topics. Raises IllegalTransition without a fork, InvalidRequest, Unreachable."""
+        """Return the exact fork after a comparison of both clusters, and the current end offsets of the
+        selected topics at the lost cluster. Raises IllegalTransition if the pair has no fork, InvalidRequest,
+        Unreachable."""
         fork = fork_of_pair(state)
         expression = expression_of("topics", selection)
         ends = self.acts.ends_at(fork.cluster, fork.definitions)
@@ -133,8 +135,9 @@ class PairSession:
         return self.bench.run(self.acts.tail(fork).settle()), chosen
 
     def export_tail(self, folder: Path, selection: str) -> TailDecision:
-        """Write the undecided tail to files, and record it; an export that was killed continues in its
-        folder. Raises IllegalTransition, InvalidRequest, ConfigError, Unreachable."""
+        """Write the undecided records of the tail to files, and record the export in the state. Resume an
+        interrupted export to the same folder. Raises IllegalTransition, InvalidRequest, ConfigError,
+        Unreachable."""
         state = self.state()
         if state.operation is not None:
             raise IllegalTransition(f"a {state.operation.kind} of {self.name} is in progress")
@@ -159,7 +162,8 @@ class PairSession:
         return decision
 
     def abort(self, reason: str) -> PairState:
-        """Undo the operation in progress. Raises IllegalTransition if there is none, or no way back."""
+        """Undo the operation in progress. Raises IllegalTransition if no operation is in progress, or after
+        the point of no return."""
         state = self.state()
         operation_of(state)
         return self._driver(0.0).undo(state, reason)
@@ -193,7 +197,7 @@ def pair_session(
     reads_only: bool,
     request_seconds: float = math.inf,
 ) -> Iterator[PairSession]:
-    """Open the connections of a command. `request_seconds`: longest time for a request. Raises ConfigError
+    """Open the connections of a command. `request_seconds`: maximum duration of a request. Raises ConfigError
     for an unknown pair, and StoreInUse if another command uses the embedded store of pairs."""
     pair = settings.dr.get(name)
     if pair is None:

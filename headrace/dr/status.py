@@ -1,4 +1,4 @@
-"""State of a pair, and the records that a failure would lose now."""
+"""State of a pair, and the records that would be lost if the active cluster failed now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.wording import counted
 
 _SHOWN: Final = ("kind", "identity", "origin", "target", "operator", "step", "reached", "failure", "begun_ms")
 Lag = Sequence[Mapping[str, Any]] | HeadraceError
-"""Partitions as in `GET /v1/datastreams/{name}/lag`, or the reason why they are unknown."""
+"""Partitions as returned by `GET /v1/datastreams/{name}/lag`, or the error of the request."""
 
 
 def word_of(state: PairState, settings: PairSettings) -> str:
@@ -35,8 +35,8 @@ def word_of(state: PairState, settings: PairSettings) -> str:
 
 
 def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return records and age that are not copied by topic, the oldest first. `unknown`: number of partitions
-    whose lag is unknown; the sums do not include them."""
+    """Return the lag of each topic in records and seconds, with the largest lag first. `unknown`: number of
+    partitions with unknown lag, which the sums do not include."""
     found: dict[str, dict[str, Any]] = {}
     for one in partitions:
         row = found.setdefault(
@@ -51,10 +51,10 @@ def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return the number of bytes, as stored, that partitions of one topic have not copied; None if unknown.
+    """Estimate the lag of one topic in bytes, as stored by the source; return None if it is unknown.
 
-    The mean size is that of the first records that wait in the partition with the largest backlog. `rows`:
-    partitions as in the lag of a datastream. Raises Unreachable.
+    The estimate uses the mean size of the first uncopied records in the partition with the largest lag.
+    `rows`: partitions as returned by `GET /v1/datastreams/{name}/lag`. Raises Unreachable.
     """
     records = [row["lag_records"] for row in rows]
     if any(number is None for number in records):
@@ -72,7 +72,7 @@ async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> i
 
 
 def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
-    """Return a fork without its offsets."""
+    """Return a fork as a document without its offsets."""
     if fork is None:
         return None
     return {
@@ -86,7 +86,7 @@ def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
 @dataclass(frozen=True)
 class PairView:
     """Stored state of a pair, without the lag of its datastreams. Satisfies `api.services.Pair`. `state`:
-    None if it is unknown because of `problem`."""
+    None if it is unknown; `problem` is then the reason."""
 
     name: str
     settings: PairSettings
@@ -95,7 +95,7 @@ class PairView:
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the cluster that is not active. After a failover there are none."""
+        """Names of the datastreams that copy to the cluster that is not active; empty after a failover."""
         if self.state is None or self.state.fork is not None:
             return ()
         return self.state.datastreams.values()
@@ -103,10 +103,10 @@ class PairView:
     def document(
         self, lags: Mapping[str, Lag], sizes: Mapping[str, int | None] | None = None
     ) -> dict[str, Any]:
-        """Return the document of `headrace dr status`. `lags`: by name of datastream. `sizes`: bytes that are
-        not copied, by topic, None if unknown.
+        """Return the document of `headrace dr status`. `lags`: lag by name of datastream. `sizes`: lag in
+        bytes by topic, None if unknown.
 
-        The pair is degraded if the loss of a failure now would exceed the target, or is unknown.
+        The state is `degraded` if the lag exceeds the target `rpo_seconds` or is unknown.
         """
         state, settings = self.state, self.settings
         problems, topics = [self.problem] if self.problem else [], []
@@ -154,7 +154,8 @@ def _lag_problems(topics: Iterable[Mapping[str, Any]], settings: PairSettings) -
 
 
 def _plan(state: PairState, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the remaining steps of the operation, or those of the next one to the other cluster."""
+    """Return the remaining steps of the operation in progress. If no operation is in progress, return the
+    steps of a switch-over to the other cluster, or of the failback after a failover."""
     if state.operation is None:
         kind = Kind.SWITCHOVER if state.fork is None else Kind.FAILBACK
         target = settings.other(state.active) if state.fork is None else state.active
@@ -163,7 +164,7 @@ def _plan(state: PairState, settings: PairSettings) -> list[dict[str, Any]]:
 
 
 async def _sizes(cluster: Cluster, rows: Sequence[Mapping[str, Any]]) -> dict[str, int | None]:
-    """Return the bytes that are not copied, by topic. Raises Unreachable."""
+    """Return the estimated lag in bytes by topic. Raises Unreachable."""
     topics = {str(row["topic"]) for row in rows}
     return {
         topic: await bytes_behind(cluster, [row for row in rows if row["topic"] == topic]) for topic in topics
@@ -171,7 +172,7 @@ async def _sizes(cluster: Cluster, rows: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def status_of(session: PairSession) -> dict[str, Any]:
-    """Return the document of `headrace dr status`."""
+    """Read the state and the lag of a pair; return the document of `headrace dr status`."""
     state = session.state()
     view = PairView(session.name, session.settings, state)
     lags: dict[str, Lag] = {}

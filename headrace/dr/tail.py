@@ -1,4 +1,4 @@
-"""The tail of a lost cluster: records that it has beyond the fork, once it responds again."""
+"""The tail of a lost cluster: its records after the fork, readable once the cluster responds again."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mirror.replication.context import EngineContext
 from mirror.wording import counted, first_few
 
 REPLAYED_HEADER: Final = "headrace-replayed"
-"""Header of a replayed record. Its value names the cluster and the offset that the record has there."""
+"""Header of a replayed record. The value is `CLUSTER/OFFSET`: the record's original cluster and offset."""
 _LOOK_SECONDS: Final = 0.1
 _STUCK_SECONDS: Final = 20.0
 _NAMES_SHOWN: Final = 5
 
 
 class TailRange(NamedTuple):
-    """Undecided offsets [start, end) of a partition. `expired`: offsets at its start that retention has
-    deleted."""
+    """Undecided offsets [start, end) of a partition. `expired`: number of undecided offsets before `start`
+    that retention has deleted."""
 
     start: int
     end: int
@@ -38,8 +38,8 @@ class TailRange(NamedTuple):
 
 
 class PartitionTail(NamedTuple):
-    """Records of a partition in the tail. Times are those of records, epoch milliseconds; None without
-    any."""
+    """Records of a partition in the tail. `from_ms`, `to_ms`: minimum and maximum timestamp (epoch ms), None
+    if there is no record."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ class PartitionTail(NamedTuple):
 
 @dataclass(frozen=True)
 class TailReader:
-    """Reader of the tail of a fork. `committed`: read only committed records."""
+    """Reads the tail of a fork. `committed`: read only committed records."""
 
     bench: EngineContext
     fork: Fork
@@ -65,7 +65,7 @@ class TailReader:
         return self.bench.cluster(ClusterRef(self.fork.cluster))
 
     async def ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, TailRange]:
-        """Return the undecided offsets of partitions, without empty ranges. Raises Unreachable."""
+        """Return the undecided offsets of each partition that has any. Raises Unreachable."""
         firsts = await self._cluster.offsets(dict.fromkeys(ends, EARLIEST))
         found = {}
         for place, end in sorted(ends.items()):
@@ -78,7 +78,7 @@ class TailReader:
         return found
 
     async def list(self, ends: Mapping[TopicPartition, int]) -> list[PartitionTail]:
-        """Return the undecided records by partition. Raises Unreachable, CorruptData, NotAuthorized."""
+        """Count the undecided records of each partition. Raises Unreachable, CorruptData, NotAuthorized."""
         source = KafkaSource(self._cluster, committed=self.committed)
         found = []
         for place, span in (await self.ranges(ends)).items():
@@ -97,9 +97,9 @@ class TailReader:
         return found
 
     async def settle(self) -> Fork:
-        """Return the fork after a comparison of the copies without a checkpoint with their source.
+        """Return the exact fork: compare copies that have no checkpoint with the records of the lost cluster.
 
-        A target that ends before its recorded end has lost records, which changes nothing here. Raises
+        If the target now ends before its recorded end, only its remaining records are compared. Raises
         Unreachable, CorruptData.
         """
         found = {}
@@ -118,7 +118,7 @@ class TailReader:
 
     @property
     def _target(self) -> str:
-        """The cluster that the datastreams of the fork copied to."""
+        """Cluster to which the datastreams of the fork copied."""
         return next(str(one["destination"]["cluster"]) for one in self.fork.definitions.values())
 
 
@@ -143,8 +143,8 @@ async def matched(
 ) -> tuple[int, int]:
     """Return the source offset and the target offset after the last copy of a partition.
 
-    `copies`: records of the target after its last checkpoint, in order; those of other writers match nothing.
-    `start`: offsets if there is no copy.
+    `copies`: target records after the last checkpoint, in order. Records of other producers match no source
+    record, and are ignored. `start`: source and target offset to return if there is no copy.
     """
     remaining = list(reversed(copies))
     found = start
@@ -155,7 +155,7 @@ async def matched(
         )
         if ahead is None:
             await source.aclose()
-            break  # copies are in the order of the source
+            break  # copies are in source order, so no later record was copied
         found = record.offset + 1, remaining[ahead].offset + 1
         del remaining[ahead:]
     return found
@@ -166,7 +166,7 @@ def _equal(one: Record, other: Record) -> bool:
 
 
 class _TailSource:
-    """The tail as a source of a transfer. Satisfies `connector.RecordSource`."""
+    """Source of a transfer that returns the records of the tail. Satisfies `connector.RecordSource`."""
 
     def __init__(self, source: KafkaSource, ranges: Mapping[TopicPartition, TailRange]) -> None:
         self._source = source
@@ -188,18 +188,18 @@ class _TailSource:
         return self._source.read(place, start, end)
 
     def close(self) -> None:
-        """Do nothing: the cluster belongs to the context."""
+        """Do nothing: the context closes the connections to the cluster."""
 
 
 def replay_sink(reader: TailReader, active: str) -> KafkaSink:
-    """Return the sink of a replay. Its transactions also have the position, under a name that only this tail
-    has, and only until the next decision about it."""
+    """Return the sink of a replay. Each transaction of the sink also stores the position of the replay, under
+    a name that is unique to this tail and changes with every decision about the tail."""
     state = GroupName(f"dr-tail-{reader.fork.identity}-{reader.fork.generation}")
     return KafkaSink(reader.bench, ClusterRef(active), state)
 
 
 def marked(cluster: str) -> Transform:
-    """Return a transform that marks records with their origin."""
+    """Return a transform that adds the header `headrace-replayed` to records."""
 
     def apply(record: Record) -> Record | None:
         origin = f"{cluster}/{record.offset}".encode()
@@ -211,11 +211,11 @@ def marked(cluster: str) -> Transform:
 async def copy_tail(
     reader: TailReader, ranges: Mapping[TopicPartition, TailRange], sink: RecordSink, rules: RoutingRules
 ) -> int:
-    """Copy the tail to a sink, in order per partition; return the number of records that this call has
-    copied.
+    """Copy the tail to a sink, in order within each partition; return the number of records that this call
+    has copied.
 
-    The sink stores the position together with the records, so that a copy that was killed continues, and no
-    record is there twice. Raises the error of a partition that does not continue, Unreachable.
+    The sink stores the position together with the records, so a call after an interruption resumes the copy
+    without duplicates. Raises Unreachable if a partition cannot be copied to its end.
     """
     if not ranges:
         return 0

@@ -1,2 +1,3 @@
-"""The leader's forecast and advice: `sums.py` caches the past sums of groups, `history.py` loads of
-partitions, `needs.py` the tasks that past hours required; `turn.py` computes, `run.py` is the thread."""
+"""Forecast and sizing advice of the leader. `sums.py` caches the past load sums of groups, `history.py` the
+past loads of partitions, and `needs.py` the number of tasks that past hours required. `turn.py` computes the
+advice, and `run.py` is the thread."""

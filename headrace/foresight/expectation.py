@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast by group (None if it must not influence plans, with the reason)."""
+"""Forecast and reason, by group. If the forecast must not influence plans, it is None, and the reason
+explains why."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads of several groups in an hour. `owners`: for each partition, the number of the group whose load
-    counts."""
+    """Loads of the partitions of several groups in one hour. `owners`: number of the group whose forecast
+    contains the load of a partition, by partition. `loads`: loads of the partitions, by number of their
+    group."""
 
     def __init__(self, owners: Mapping[TopicPartition, int], loads: Mapping[int, Loads]) -> None:
         self._owners = owners
@@ -40,8 +42,8 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the upper estimate of the forecasts, for every hour until the next computation is certain to
-    have run."""
+    """Return the upper estimate of the forecasts. The estimate covers every hour that plans may use before
+    the next computation."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}

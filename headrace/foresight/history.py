@@ -1,4 +1,5 @@
-"""Past loads of partitions, which determine their shares of a forecast total. Each hour is read only once."""
+"""Past loads of partitions, which determine the share of each partition in a forecast total. Each hour is
+read only once."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 HOUR_MS: Final = 3_600_000
 DAY: Final = 24
 MOST_RATES: Final = 1_000_000
-"""Maximum number of loads (partitions times hours) of a cluster in memory, at 17 bytes each. With more
-partitions, only the mean of the last day is read: one load per partition."""
+"""Maximum number of loads (partitions times hours) per cluster in memory; each load takes 17 bytes. If there
+are more, only the mean of the last day is read, which is one load per partition."""
 _FORGIVEN: Final = 3
-"""Number of consecutive failures after which the loads of a cluster are no longer read in this turn."""
+"""Number of consecutive failures after which no further loads of a cluster are read in the same turn."""
 
 Loads = Mapping[TopicPartition, PartitionLoad]
 Hours = Mapping[int, Snapshot]
 AskLoads = Callable[[ClusterRef, int, int], Loads]
-"""Returns the mean loads of a time range (start and end in epoch ms, whole hours); empty if there are
-none."""
+"""Returns the mean loads of a time range; empty if there are none. Start and end are epoch ms at whole
+hours."""
 
 
 class PastHours:
@@ -41,13 +42,14 @@ class PastHours:
         self._means: dict[ClusterRef, tuple[int, Snapshot]] = {}
 
     def has_room(self, partitions: int, hours: int) -> bool:
-        """Return whether hourly loads of that number of partitions fit into memory."""
+        """Return whether hourly loads of `partitions` partitions fit into memory."""
         return partitions * hours <= self._most_rates
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
-        """Return the known loads of the hours in `wanted`, in its order, and drop all other hours.
+        """Return the known loads of the hours in `wanted`, in the same order. Drop all other hours from the
+        cache.
 
-        Reading stops after several failures in a row. Raises the error of `ask` if no hour is known.
+        Reading stops after several consecutive failures. Raises the error of `ask` if no hour is known.
         """
         known = self._known.get(cluster, {})
         empty = self._empty.get(cluster, set())
@@ -90,8 +92,9 @@ class PastHours:
 
 @dataclass(frozen=True)
 class PartitionDetails:
-    """Loads of a cluster's partitions. `known`: hours with a load of any group; `hours`: loads by hour, or
-    `mean`, the mean of the last day; `why`: reason if they cannot be read."""
+    """Loads of a cluster's partitions: either `hours` (loads by hour) or `mean` (mean of the last day).
+    `known`: hours in which a load of any group is known. `why`: reason why the loads cannot be read; empty if
+    they were read."""
 
     known: Collection[int] = ()
     hours: Hours = field(default_factory=dict)

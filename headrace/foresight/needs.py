@@ -1,5 +1,5 @@
-"""Lower bounds of the tasks that past hours required. Results are kept, so that a turn computes only few
-hours."""
+"""Lower bounds of the number of tasks that past hours required. Results are cached, so that a turn computes
+only a few hours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """Inputs that determine the tasks of a group, apart from its loads. `planned`: its planned partitions."""
+    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: its
+    planned partitions."""
 
     planned: frozenset[TopicPartition]
     limits: TaskLimits
@@ -31,24 +32,24 @@ class Sizing:
 
     @property
     def terms(self) -> LeastTerms:
-        """Terms of a lower bound."""
+        """Inputs of the lower bound."""
         how = self.how
         return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
 
 
 class PastNeeds:
-    """Tasks required in the last week, by group. Not thread-safe."""
+    """Number of tasks required in each hour of the last week, by group. Not thread-safe."""
 
     def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
         self._least = least
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return lower bounds of the tasks that the group required, by hour (epoch ms). Hours without known
-        loads are omitted.
+        """Return lower bounds of the number of tasks that the group required, by hour (epoch ms). Hours
+        without known loads are omitted.
 
         If partitions, limits or capacity have changed, only the hours of the last day are computed again.
-        `past`: sums of the group.
+        `past`: load sums of the group.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         before, kept = self._kept.get(group, (sizing, {}))
@@ -63,5 +64,5 @@ class PastNeeds:
         return needs
 
     def keep(self, groups: Collection[GroupName]) -> None:
-        """Drop the results of all other groups, which no longer exist."""
+        """Drop the results of groups that are not in `groups`, because they no longer exist."""
         self._kept = {group: known for group, known in self._kept.items() if group in groups}

@@ -1,4 +1,4 @@
-"""Past loads of partitions, and their sums by hour, from samples or from their rollup in Pinot."""
+"""Past loads of partitions and their hourly sums, from samples or rollups in Pinot."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _means(
 
 
 def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
-    """Return a function that reads the loads of some hours from rollups, or from samples if there is no
-    rollup yet."""
+    """Return a function that reads the mean loads of a time range from rollups or, if they do not exist yet,
+    from samples."""
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, since_ms: int, until_ms: int) -> dict[TopicPartition, PartitionLoad]:
@@ -52,7 +52,7 @@ def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
 
 
 def sums_of_pinot(settings: HeadraceSettings) -> AskSums:
-    """Return a function that reads the sums of each hour, as `hourly_sums` does."""
+    """Return a function that reads the load sums of each hour with `hourly_sums`."""
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, query: SumQuery, since_ms: int, until_ms: int) -> Mapping[int, LoadSums]:

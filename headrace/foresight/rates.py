@@ -14,8 +14,8 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return past rates with the mean load of each partition as its newest load. Partitions without a mean
-    are omitted."""
+    """Return past rates without hours. The newest load of each partition is its mean load. Partitions without
+    a mean are omitted."""
     reader = _Reader(partitions)
     return reader.known({}, reader.rates(mean))
 
@@ -23,15 +23,14 @@ def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRate
 def past_rates(
     partitions: Iterable[TopicPartition], hours: Mapping[int, Snapshot], since_ms: int
 ) -> PastRates:
-    """Return the loads of these partitions by hour, omitting those without a load since `since_ms`
-    (exclusive)."""
+    """Return the loads of the partitions by hour. Partitions without a load after `since_ms` are omitted."""
     reader = _Reader(partitions)
     found = {hour: reader.rates(hours[hour]) for hour in sorted(hours, reverse=True)}
     return reader.known(found, newest_of([rates for hour, rates in found.items() if hour > since_ms]))
 
 
 class _Reader:
-    """Reads the loads of some partitions from snapshots."""
+    """Reads the loads of the given partitions from snapshots."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self._partitions = tuple(partitions)
@@ -53,7 +52,7 @@ class _Reader:
         return found
 
     def known(self, hours: Mapping[int, Rates], newest: Rates) -> PastRates:
-        """Return the loads without the partitions whose newest load is unknown."""
+        """Return the loads as past rates. Partitions whose newest load is unknown are omitted."""
         is_known = ~np.isnan(newest[:, 0])
         places = {partition: place for place, partition in enumerate(compress(self._partitions, is_known))}
         return PastRates(places, {hour: rates[is_known] for hour, rates in hours.items()}, newest[is_known])

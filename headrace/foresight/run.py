@@ -1,4 +1,4 @@
-"""Thread that periodically computes forecast and advice while the instance leads."""
+"""Thread that periodically computes the forecast and the sizing advice while the instance is leader."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
-"""Name of the part in the health of the leading instance."""
+"""Name of the advice in the health report of the leader."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""Delay until the next computation after a failure or an unknown need. Also the minimum time between
-computations after changes of the fleet."""
+"""Delay until the next computation if the last computation failed or the need is unknown. Also the minimum
+time between computations after changes of tasks, instances or datastreams."""
 _COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread(BackgroundThread):
     """Computes the advice soon after the instance becomes leader, then once per interval and after a change
-    of tasks, instances or datastreams. Current need and forecast are computed at once, past hours in the
-    following calls of `look`. A failed computation turns this part of the health red and is retried; other
-    threads are not affected."""
+    of tasks, instances or datastreams. One call of `look` computes the present need and the forecast; the
+    following calls compute the need of past hours. A failed computation is reported as unhealthy and retried;
+    other threads are not affected."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class ForesightThread(BackgroundThread):
 
     @property
     def advice(self) -> Advice | None:
-        """Latest advice while the instance leads, else None. Safe to read from any thread."""
+        """Latest advice; None if the instance is not leader. May be read from any thread."""
         return self._advice
 
     def look(self) -> None:
-        """Compute the advice if it is due; drop the state if the instance is no longer leader."""
+        """Compute the advice if it is due. Drop the state if the instance is no longer leader."""
         if not self._is_leading():
             if self._has_led:
                 self._turn.forget()
@@ -108,7 +108,8 @@ class ForesightThread(BackgroundThread):
         self._report()
 
     def _go_on(self) -> None:
-        """Compute some of the past hours. If that fails, store the advice without past hours."""
+        """Compute the need of some past hours. If the computation fails, store the advice without past
+        hours."""
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
@@ -149,7 +150,8 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread. Past loads are read from Pinot for groups that are planned with loads from Pinot."""
+    """Build the thread. If a group is planned with loads from Pinot, its past loads are read from Pinot
+    too."""
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(
@@ -168,8 +170,8 @@ def build_foresight(
 
 
 def _history(settings: HeadraceSettings) -> History:
-    """Return the history in Pinot. On first use it imports the client. It raises HistoryUnavailable if the
-    client is not installed, and the errors of the query."""
+    """Return the history in Pinot. The history imports Pinot's client when it is first used. The methods of
+    the history raise HistoryUnavailable if the client is not installed, and the errors of the query."""
 
     @cache
     def pinot() -> tuple[AskSums, AskLoads]:
@@ -193,8 +195,8 @@ def _history(settings: HeadraceSettings) -> History:
 def _fallback(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
-    """Return a function that returns the capacity of a group's tasks (from its last plan, or else from the
-    settings) and the policy of the planner."""
+    """Return a function that returns the task capacity for a group and the policy of the planner. The
+    capacity comes from the group's last plan or, if it has none, from the settings."""
 
     def how(members: Sequence[Datastream]) -> Fallback:
         from assigner.what_if.document import Fallback

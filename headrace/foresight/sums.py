@@ -1,6 +1,6 @@
-"""Hourly sums over the partitions of each group, for forecasts and for the need of past hours.
+"""Hourly load sums over the partitions of each group, for forecasts and for the need of past hours.
 
-The store computes the sums, so that a query returns one row per hour, whatever the number of partitions.
+Pinot computes the sums, so a query returns one row per hour, whatever the number of partitions.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _FIELDS: Final = len(LoadSums._fields)
 
 @dataclass(frozen=True)
 class SumQuery:
-    """Topics whose partitions are summed. `capacity`: capacity of a task; partitions above it are also
-    counted separately."""
+    """Topics whose partitions are summed. `capacity`: capacity of a task. Partitions with a load above the
+    capacity are also counted separately."""
 
     topics: frozenset[str]
     capacity: TaskCapacity
 
 
 AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
-"""Function that returns the sums of each known hour in a time range (start and exclusive end in epoch ms,
-whole hours)."""
+"""Function that returns the sums of each known hour in a time range. Start and end (exclusive) are epoch ms
+at whole hours."""
 
 
 class HourlySums:
@@ -46,14 +46,15 @@ class HourlySums:
         self._totals: dict[int, float] | None = None
 
     def put(self, hour_ms: int, sums: LoadSums) -> None:
-        """Store an hour; hours outside of the range are ignored."""
+        """Store the sums of an hour. An hour outside of the range is ignored."""
         self._totals = None
         place = (hour_ms - self._first_ms) // HOUR_MS
         if 0 <= place < self._hours:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Copy all hours of other sums, unknown ones included. Hours outside of the range are ignored."""
+        """Copy the sums of all hours in `others`, including unknown sums. Hours outside of the range are
+        ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)
@@ -62,7 +63,7 @@ class HourlySums:
             self._values[first * _FIELDS : end * _FIELDS] = same
 
     def get(self, hour_ms: int) -> LoadSums | None:
-        """Return the sums of an hour, None if unknown."""
+        """Return the sums of an hour; None if they are unknown."""
         place = (hour_ms - self._first_ms) // HOUR_MS
         if not 0 <= place < self._hours or math.isnan(self._values[place * _FIELDS]):
             return None
@@ -93,7 +94,7 @@ class _Kept:
 
 
 class PastSums:
-    """Cache of the sums of the last `days`, by group. Not thread-safe."""
+    """Cache of the hourly sums of the last `days` days, by group. Not thread-safe."""
 
     def __init__(self, ask: AskSums, days: int) -> None:
         self._ask = ask
@@ -102,16 +103,17 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Begin a turn: drop all other groups, and query failed clusters again."""
+        """Begin a turn. Drop groups that are not in `groups`, and allow queries of clusters that failed in
+        the last turn."""
         self._kept = {group: kept for group, kept in self._kept.items() if group in groups}
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
-        """Return the sums of the complete hours before now.
+        """Return the hourly sums of a group up to the last complete hour.
 
         Hours of the last day are read again, because samples may be late. Older hours are read again only if
-        topics or capacity have changed. If the query fails, return the known hours; raise the error of `ask`
-        if none is known.
+        topics or capacity have changed. If the query fails, return the hours that are already known, or raise
+        the error of `ask` if there are none.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         first = end - self._days * DAY * HOUR_MS

@@ -1,6 +1,8 @@
-"""Computes the advice in three steps: the present need, the forecast, and the need of past hours.
+"""Computation of the sizing advice in three steps: the present need, the forecast, and the need of past
+hours.
 
-The result of each step is stored at once, so that a slow or failed step does not delay earlier ones.
+The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
+steps.
 """
 
 from __future__ import annotations
@@ -46,14 +48,15 @@ NOT_YET = "its forecast has not been computed yet"
 
 
 _LATEST_MS: Final = 2 * HOUR_MS
-"""Maximum age of stored advice whose need of past hours is shown until it has been computed again."""
+"""Maximum age of stored advice. The need of past hours in such advice is kept until it has been computed
+again."""
 _SLICE_SECONDS: Final = 1.0
 """Time after which the computation of past hours is interrupted."""
 
 
 @dataclass(frozen=True)
 class History:
-    """Past loads in Pinot: sums of groups by hour, and loads of partitions."""
+    """Past loads in Pinot: hourly sums of groups, and loads of partitions."""
 
     sums: PastSums
     hours: PastHours
@@ -66,9 +69,9 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a turn. `past`: history of groups that are planned with loads from Pinot, None if there
-    is no history; `provider`: name of the service's load provider; `how`: returns the capacity of a task of
-    given datastreams, and the policy of the planner."""
+    """Dependencies of a turn. `past`: history for groups that are planned with loads from Pinot; None if
+    there is no history. `provider`: name of the service's load provider. `how`: returns the task capacity for
+    the datastreams of a group, and the policy of the planner."""
 
     services: Services
     store: AdviceStore
@@ -92,7 +95,7 @@ class _Groups:
 @dataclass(frozen=True)
 class _Member:
     """A group in a turn. `sizing`: None if none of its partitions is planned. `sums`: None if unknown; `why`
-    has the reason."""
+    then contains the reason."""
 
     need: GroupNeed
     source: LoadSource
@@ -104,8 +107,8 @@ class _Member:
 
 @dataclass
 class _Round:
-    """Result of the first two steps, as input of the third. `left`: groups whose past hours are not computed
-    yet."""
+    """Result of the first two steps, which is the input of the third step. `left`: groups whose past hours
+    are not computed yet."""
 
     now_ms: int
     needs: Sequence[GroupNeed]
@@ -123,8 +126,8 @@ class ForesightTurn:
         self._round: _Round | None = None
 
     def run(self) -> Advice:
-        """Run all steps. Raises HeadraceError if the shared state cannot be read or written; problems with a
-        history are reported in the advice."""
+        """Run all steps. Raises HeadraceError if the shared state cannot be read or written; problems with
+        the history are reported in the advice."""
         self.present()
         advice = self.forecast()
         while self.has_past_left:
@@ -132,17 +135,18 @@ class ForesightTurn:
         return advice
 
     def present(self) -> Advice:
-        """Store the present need, without reading a history.
+        """Store the present need, without reading the history.
 
-        Forecasts of stored advice, which may be from a former leader, are kept until their hours are over.
-        The need of past hours is kept if the stored advice is recent. Raises HeadraceError.
+        Stored advice may come from a former leader: its forecast hours are kept until they have passed, and
+        its need of past hours is kept if the advice is recent. Raises HeadraceError.
         """
         self._round = None
         now_ms = self._clock_ms()
         return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
-        """Forecast, pass the expected loads to planning, and store the advice. Raises as `run`."""
+        """Compute the forecast, pass the expected loads to the planning, and store the advice. Raises the
+        errors of `run`."""
         now_ms = self._clock_ms()
         members = self._members(now_ms)
         details = {source: self._details(source, members, now_ms) for source in _sources(members)}
@@ -172,14 +176,14 @@ class ForesightTurn:
 
     @property
     def has_past_left(self) -> bool:
-        """Return whether the need of past hours has not been stored since the last forecast."""
+        """True if the need of past hours has not been stored since the last forecast."""
         return self._round is not None
 
     def past(self) -> Advice | None:
         """Compute the need of past hours for up to a second. Store and return the advice when all hours are
         complete; return None until then.
 
-        Results of completed hours are kept even if this raises. Raises HeadraceError.
+        If the call raises HeadraceError, the results of completed groups are kept.
         """
         found = self._round
         if found is None:
@@ -205,8 +209,8 @@ class ForesightTurn:
         return None if found is None else self._stored(found.needs, found.now_ms, [])
 
     def shape(self) -> object:
-        """Return a value that changes whenever advice is outdated: number of tasks by group, and the
-        instances that are not leaving. Raises HeadraceError."""
+        """Return a value that changes when the advice becomes outdated: the number of tasks by group, and the
+        names of the instances that are not leaving. Raises HeadraceError."""
         services = self._means.services
         plan = services.plan()
         tasks = {group: len(plan.of_group(group)) for group in groups_of(services.status.datastreams)}
@@ -226,8 +230,8 @@ class ForesightTurn:
     def _stored(
         self, needs: Sequence[GroupNeed], now_ms: int, behind: Sequence[Mapping[int, int]] | None
     ) -> Advice:
-        """Store and return the advice. `behind`: required tasks of past hours by group, None if not computed
-        yet."""
+        """Store and return the advice. `behind`: number of tasks required in past hours, by group; None if
+        not computed yet."""
         settings, services = self._means.settings, self._means.services
         fleet = FleetSize(
             sum(not instance.is_leaving for instance in services.live()), settings.tasks_per_instance
@@ -256,7 +260,8 @@ class ForesightTurn:
         return _Groups(members, plan, sources, needs)
 
     def _present(self, now_ms: int) -> list[GroupNeed]:
-        """Return the present need of each group, with the stored forecast of its hours that are not over."""
+        """Return the present need of each group, with the stored forecast for hours that have not passed
+        yet."""
         groups, stored = self._groups(now_ms), self._means.store.read()
         before = {known.group: known for known in stored.groups} if stored else {}
         found: list[GroupNeed] = []
@@ -268,7 +273,7 @@ class ForesightTurn:
         return found
 
     def _members(self, now_ms: int) -> dict[GroupName, _Member]:
-        """Return the groups with the sums of their past hours."""
+        """Return all groups with their past load sums."""
         groups = self._groups(now_ms)
         sources = groups.sources
         if self._means.past is not None:
@@ -282,7 +287,7 @@ class ForesightTurn:
         return found
 
     def _summed(self, member: _Member, now_ms: int) -> _Member:
-        """Return the group with its past sums, or the reason why there are none."""
+        """Return the group with its past load sums, or with the reason why there are none."""
         history = self._history(member.source)
         if history is None:
             return replace(member, why=NO_PAST)
@@ -304,7 +309,7 @@ class ForesightTurn:
     def _details(
         self, source: LoadSource, members: Mapping[GroupName, _Member], now_ms: int
     ) -> PartitionDetails:
-        """Return the loads of partitions that determine how a total is distributed."""
+        """Return the loads that determine how a forecast total is distributed over the partitions."""
         history = self._history(source)
         summed = [
             member for member in members.values() if member.source == source and member.sums is not None
@@ -328,7 +333,8 @@ class ForesightTurn:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the forecast of the group and its need, or the reason why there is no forecast."""
+        """Return the forecast of a group, and the group's need with the forecast hours. If there is no
+        forecast, return None, and the need with the reason."""
         why = member.why or details.why
         if why or member.sizing is None or member.sums is None:
             return None, replace(need, why=need.why or why)
@@ -357,8 +363,8 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the sizing of a group, without its limits on the number of tasks, because the result is the
-        need and not the permitted number."""
+        """Return the sizing of a group. Limits on its number of tasks are omitted, because the result is the
+        needed number and not the permitted number."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
@@ -369,13 +375,13 @@ class ForesightTurn:
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
-        """Return the forecast, or None if past forecasts were too inaccurate to influence plans."""
+        """Return the forecast; None if past forecasts were too inaccurate to influence plans."""
         if found is None or not found.grade.error <= self._means.settings.largest_error:
             return None
         return found
 
     def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
-        """Pass the high end of the forecasts to planning."""
+        """Pass the upper estimates of the forecasts to the planning."""
         for source, found in ahead.items():
             if self._history(source) is not None:
                 self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))
@@ -386,7 +392,8 @@ def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
 
 
 def _newest_need(member: _Member) -> int | None:
-    """Return the lower bound of the tasks that the last known hour required; None if no hour is known."""
+    """Return the lower bound of the number of tasks that the latest known hour required; None if no hour is
+    known."""
     if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
         return None
     newest = member.sums.get(member.sums.newest_ms)
@@ -394,7 +401,7 @@ def _newest_need(member: _Member) -> int | None:
 
 
 def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
-    """Return the need with the hours of an earlier forecast that are not over."""
+    """Return the need, with those hours of an earlier forecast that have not passed yet."""
     coming = tuple(hour for hour in before.coming if hour.hour_ms + HOUR_MS > now_ms) if before else ()
     if before is None or not coming:
         return replace(need, why=need.why or NOT_YET)
@@ -402,7 +409,8 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the current need of a group, from its last plan if that plan had measured loads."""
+    """Return the present need of a group. The need is known only if the group's last plan is recent and used
+    measured loads."""
     tasks = len(plan.of_group(group))
     if found is None:
         return GroupNeed(group, tasks, None, why="it has not been planned yet")

@@ -1,1 +1,1 @@
-"""Monitors, alerts and stored incidents, built from the settings."""
+"""Construction of monitors, alerts and stored incidents from the settings."""

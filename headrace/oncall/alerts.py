@@ -1,4 +1,4 @@
-"""The monitor's alerts, built from the settings."""
+"""Construction of the monitor's alerts from the settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from monitor.alerts.silence import Silence
 _log = structlog.get_logger(__name__)
 
 _MOST_POSTED: Final = 256
-"""Maximum number of alerts per request to Alertmanager; same as in Prometheus."""
+"""Maximum number of alerts per request to Alertmanager, as in Prometheus."""
 
 
 def build_alerts(
@@ -39,8 +39,8 @@ def build_alerts(
     metrics: AlertMetrics,
     may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Build the alerts about the service at `at`, or at the address in the settings. `may_tell`: function
-    that returns whether this monitor is certainly the active monitor. Raises ConfigError, InvalidRequest."""
+    """Build the alerts about the service at `at` or, if `at` is empty, at the configured address. `may_tell`:
+    returns whether this monitor is certainly the active monitor. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     first = address.partition(",")[0]
@@ -63,7 +63,7 @@ def build_alerts(
 
 
 def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
-    """Build receivers and outboxes, each with its name in logs and metrics."""
+    """Build the receivers and their outboxes. Each pair is returned with its name in logs and metrics."""
 
     def outbox(settings: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
         gather, most = chosen.gather_seconds, settings.most_retry_seconds
@@ -84,8 +84,8 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Return a function that returns the silences of the configuration file. The function reloads the file
-    when it changes, and keeps the previous silences while the file is invalid."""
+    """Return a function that returns the silences in the settings file. The function reloads the file after a
+    change, and returns the previous silences while the file is invalid."""
     file = config_file(config)
     state = _state_of(file)
 
@@ -104,7 +104,7 @@ def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[
 
 
 def _state_of(file: Path | None) -> tuple[int, int, int] | None:
-    """Return a fingerprint that changes with the file, None if the file does not exist."""
+    """Return a fingerprint that changes when the file changes; None if the file does not exist."""
     try:
         found = file.stat() if file else None
     except OSError:

@@ -23,8 +23,8 @@ from monitor.canary.watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return the builder of probes. The function raises ConfigError for a cluster that the directory does not
-    allow."""
+    """Return a function that builds the probe of a path. The function raises ConfigError if the directory
+    does not allow a cluster of the path."""
 
     def open_probe(path: CanaryPath) -> CanaryProbe:
         source = CanaryEnd(directory.resolve(path.source), path.topic)
@@ -35,7 +35,7 @@ def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe
 
 
 def own_paths(control: Control) -> Paths:
-    """Return the canaries of the service of this instance."""
+    """Return a function that lists the canaries of this instance's service."""
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
@@ -50,8 +50,8 @@ def own_paths(control: Control) -> Paths:
 
 
 def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
-    """Return the canaries of the service at `at`, or at the address in the settings. Raises
-    InvalidRequest."""
+    """Return a function that lists the canaries of the service at `at` or, if `at` is empty, at the
+    configured address. Raises InvalidRequest."""
     address = settings.service_address(at or settings.monitor.service)
     rest = RestClient(address, settings=settings.commands)
 
@@ -67,7 +67,8 @@ def rest_paths(settings: HeadraceSettings, at: str) -> Paths:
 
 
 def rest_audits(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[TopicAudit]]:
-    """Return the audits of the service at `at`, or at the address in the settings. Raises InvalidRequest."""
+    """Return a function that reads the audits of the service at `at` or, if `at` is empty, at the configured
+    address. Raises InvalidRequest."""
     address = settings.service_address(at or settings.monitor.service)
     return partial(audits_of_answer, RestClient(address, settings=settings.commands))
 
@@ -80,7 +81,7 @@ def rest_retirements(settings: HeadraceSettings, at: str) -> Callable[[], Sequen
 
 
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:
-    """Return the path of a definition of /v1."""
+    """Return the path of a datastream's canary. `definition`: definition in the format of /v1."""
     destination = definition["destination"]
     return CanaryPath.of(
         definition["name"],

@@ -1,4 +1,4 @@
-"""Run of a canary as a release gate."""
+"""Use of a canary as a release gate."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from monitor.canary.ledger import CanaryFigures
 
 _LEAST_WARM_UP_SECONDS: Final = 10.0
 _MOST_WARM_UP_SECONDS: Final = 90.0
-"""Time for the first record to arrive, at most as long as the run. A leader that has just learned of the
-topic must prepare it first."""
+"""Maximum time to wait for the first record, if the run is at least as long. A leader that has just
+discovered the topic must create its copy first."""
 _LOOK_SECONDS: Final = 0.2
 
 
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a probe for the given time after its first record has arrived, and judge the result. Stops the
-    probe.
+    """Run a probe for `seconds` after its first record has arrived, judge the result, and stop the probe.
 
-    If no record arrives in `_MOST_WARM_UP_SECONDS`, the gate has failed. Records that have not arrived at the
-    end get as much time as a record may take. `show` receives the figures several times a second.
+    If no record arrives in the warm-up time, the gate fails. At the end of the run, waiting records get up to
+    `max_delay_ms` to arrive. `show`: called with the figures several times per second.
     """
 
     never = threading.Event()

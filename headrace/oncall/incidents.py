@@ -1,4 +1,5 @@
-"""Stored incidents, which survive a restart of the monitor: writer and reader."""
+"""Construction of the writer and the reader of stored incidents. Stored incidents survive a restart of the
+monitor."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
-    """Build the reader of stored incidents. It returns none if the topic is missing or not configured."""
+    """Build the reader of stored incidents. The reader returns no incidents if the topic is missing or not
+    configured."""
     topic = cache(lambda: incident_topic(settings))
 
     def read() -> Sequence[IncidentRecord]:
@@ -60,7 +62,7 @@ def kept_incidents(settings: HeadraceSettings) -> RecordReader:
 
 
 def incident_topic(settings: HeadraceSettings) -> IncidentTopic:
-    """Return the topic of stored incidents."""
+    """Return the topic that stores incidents."""
     cluster = ClusterDirectory(settings.clusters).resolve(ClusterRef(settings.mirror.metrics_cluster))
     monitor = settings.monitor
     return IncidentTopic(

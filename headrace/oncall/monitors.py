@@ -1,6 +1,7 @@
-"""Monitors, built from the settings.
+"""Construction of monitors from the settings.
 
-Pinot's client is imported on demand: the monitor inside an instance works without the extra that installs it.
+Pinot's client is imported on demand, because the monitor inside an instance also works without the extra
+`pinot`.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from monitor.settings import MeasurementPlace, MonitorSettings
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """Build a monitor of the service at `at`, or at the address in the settings. Raises InvalidRequest for an
-    invalid address, ModuleNotFoundError without the extra."""
+    """Build a monitor of the service at `at` or, if `at` is empty, at the configured address. Raises
+    InvalidRequest for an invalid address, and ModuleNotFoundError if the extra `monitor` is not installed."""
     address = settings.service_address(at or settings.monitor.service)
     service = RestService(RestClient(address, settings=settings.commands))
     return _monitor_of(service, settings, has_pinot=True)
 
 
 def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
-    """Build a reader of the sizing advice of the service at `at`, or at the address in the settings. Raises
-    InvalidRequest."""
+    """Build a reader of the sizing advice of the service at `at` or, if `at` is empty, at the configured
+    address. Raises InvalidRequest."""
     address = settings.service_address(at or settings.monitor.service)
     return RestAdvice(RestClient(address, settings=settings.commands))
 
 
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
-    """Build a monitor inside an instance. Without the extra it reads the metrics topic. Raises
-    InvalidRequest, ConfigError."""
+    """Build a monitor inside an instance. If Pinot's client is not installed, the monitor reads the metrics
+    topic. Raises InvalidRequest, ConfigError."""
     service = ControlService(
         services.control,
         services.problems.all,
@@ -96,8 +97,8 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets. Without Pinot, they evaluate only rules with windows of up to an hour, from
-    the measurements in `written`. Return None if no rule has such windows.
+    """Build the error budgets. Without Pinot, they are computed from the measurements in `written`, and only
+    for rules with windows of at most one hour. Return None if there are no such rules.
     """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:
@@ -109,21 +110,21 @@ def _budgets(
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
-    """Build the counter of late records in incidents; None if Pinot is disabled or its client is not
-    installed."""
+    """Build the counter of late records in incidents. Return None if the settings do not use Pinot or its
+    client is not installed."""
     stored = _stored_past(settings, clock) if _is_pinot_installed() else None
     return None if stored is None else DeliveryCounts(stored.past, clock, stored.days)
 
 
 class _StoredPast(NamedTuple):
-    """Measurements stored in Pinot. `days`: their retention."""
+    """Measurements stored in Pinot. `days`: retention of the measurements."""
 
     past: PastMeasurements
     days: int
 
 
 def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
-    """Return the measurements stored in Pinot, None if the settings do not use Pinot."""
+    """Return the measurements stored in Pinot; None if the settings do not use Pinot."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
@@ -138,8 +139,8 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
 def _measurements(
     settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
 ) -> Measurements:
-    """Return the measurements from Pinot, with the topic as fallback or replacement according to the
-    settings. Raises ConfigError if Pinot's client cannot be built."""
+    """Return the measurements from Pinot. According to the settings, the metrics topic is the fallback or is
+    used instead. Raises ConfigError if Pinot's client cannot be built."""
     if settings.monitor.measurements is MeasurementPlace.TOPIC and written is not None:
         return written
     from monitor.adapters.pinot_measurements import PinotMeasurements
@@ -150,9 +151,9 @@ def _measurements(
 
 
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
-    """Return the measurements from the metrics topic. None if only Pinot is used, or if the topic is optional
-    and its cluster is not configured. Raises InvalidRequest if the cluster is required and not configured,
-    ConfigError if Pinot's client is required and not installed."""
+    """Return the measurements from the metrics topic. Return None if only Pinot is used, or if Pinot is
+    available and the cluster of the topic is not configured. Raises InvalidRequest if the topic is required
+    but its cluster is not configured, and ConfigError if Pinot's client is required but not installed."""
     place, mirror = settings.monitor.measurements, settings.mirror
     wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of("monitor")))
     if place is MeasurementPlace.PINOT:

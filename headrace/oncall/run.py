@@ -1,4 +1,4 @@
-"""The monitor together with its alerts and stored incidents, as one runnable unit."""
+"""Running of a monitor with its alerts, canaries and stored incidents."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ class MonitoredService(NamedTuple):
 
 
 class MonitorTerm:
-    """Cycles, alerts, canaries and stored incidents of a monitor while it is the active one.
+    """Term of a monitor: its turns, alerts, canaries and stored incidents as long as it is the active
+    monitor.
 
-    `at`: address of the service for links, empty for that in the settings. Raises ConfigError,
+    `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
     """
 
@@ -88,8 +89,8 @@ class MonitorTerm:
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
     def run(self) -> LoopEnd:
-        """Run until `stop`, or until another monitor becomes active. Pending deliveries are tried once more
-        at the end."""
+        """Run until `stop` is called or another monitor becomes active. At the end, each receiver's pending
+        alerts are sent once more."""
         self._standstill.start()
         for listener in self._listeners:
             listener.start()
@@ -105,8 +106,9 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents. A monitor that still holds the lease was
-        fenced by the broker, after an outage that interrupted a write, and continues."""
+        """Return whether another monitor now writes the incidents. A monitor that was fenced but still has
+        the lease resumes writing, because the broker has fenced it only after an outage that interrupted a
+        write."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:
@@ -119,15 +121,15 @@ class MonitorTerm:
         return False
 
     def stop(self) -> None:
-        """Request the end."""
+        """Request the end of the term."""
         self._loop.stop()
 
 
 class MonitorRun:
-    """Waits until no other monitor is active, becomes active, and waits again after another monitor takes
-    over.
+    """Waits until no other monitor is active, then becomes active. If another monitor takes over, it waits
+    again.
 
-    `build` returns a term with freshly loaded state; its errors are raised.
+    `build`: returns a new term; its errors are raised.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:
@@ -139,14 +141,14 @@ class MonitorRun:
 
     @property
     def sentence(self) -> str:
-        """Current activity, and the source of measurements if it is not the default."""
+        """Current activity, and the source of the measurements if it is the metrics topic."""
         if self._waits_for:
             return f"standby: {self._waits_for} is the active monitor"
         remark = self._term.cycle.remark
         return f"active{f', measurements from the metrics topic: {remark}' if remark else ''}"
 
     def run(self) -> None:
-        """Run until `stop`, or until the service has its own monitor."""
+        """Run until `stop` is called or the service runs its own monitor."""
         ended = LoopEnd.OUSTED
         while ended is LoopEnd.OUSTED and self._is_next():
             ended = self._term.run()
@@ -157,13 +159,13 @@ class MonitorRun:
             _log.warning(_LEAVE, advice=_ADVICE)
 
     def stop(self) -> None:
-        """Request the end. May be called from a signal handler, and before `run`."""
+        """Request the end of the run. May be called from a signal handler, and before `run`."""
         self._stopping.set()
         self._term.stop()
 
     def _is_next(self) -> bool:
         """Wait until no other monitor is active. Return False if the run must end. If the service is
-        unreachable, the monitor starts anyway, and its cycles report the problem."""
+        unreachable, the monitor starts anyway, and its turns report the problem."""
         pause = 0.0
         while not self._stopping.wait(pause):
             pause = self._interval

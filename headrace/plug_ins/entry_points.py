@@ -1,8 +1,8 @@
-"""Finds plug-ins by the entry points of installed packages.
+"""Loading of plug-ins through the entry points of installed packages.
 
-A plug-in is a function that takes its options (a mapping of names to texts) and returns the object.
-Built-in names are reserved. Every problem is a ConfigError that names the plug-in: the service does not start
-with a substitute.
+A plug-in is a function that takes its options (a mapping of names to strings) and returns a load provider or
+a placement strategy. Built-in names are reserved. If a plug-in cannot be created, a ConfigError names it; the
+service does not start with a substitute.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlugInKind:
-    """A kind of plug-in. `group`: entry point group; `what`: name in messages; `setting`: key that selects
-    it; `method`: required method; `own`: names of the built-in plug-ins."""
+    """A kind of plug-in. `group`: entry point group; `what`: name in messages; `setting`: key that selects a
+    plug-in of this kind; `method`: required method; `own`: names of the built-in plug-ins."""
 
     group: str
     what: str
@@ -48,26 +48,27 @@ PLACEMENT_STRATEGIES: Final = PlugInKind(
 
 
 def load_provider(name: str, options: Mapping[str, str]) -> LoadProvider:
-    """Create the load provider with that name from another package. Raises ConfigError."""
+    """Create the load provider that another package provides under the given name. Raises ConfigError."""
     found: LoadProvider = _load(LOAD_PROVIDERS, name, options)
     return found
 
 
 def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
-    """Create the placement strategy with that name from another package. Raises ConfigError."""
+    """Create the placement strategy that another package provides under the given name. Raises
+    ConfigError."""
     found: Planner = _load(PLACEMENT_STRATEGIES, name, options)
     return found
 
 
 def provider_names() -> tuple[str, ...]:
-    """Return the names of the built-in load providers, followed by the sorted names of those in other
-    packages, which are not imported."""
+    """Return the names of the built-in load providers, followed by the sorted names of load providers in
+    other packages. The packages are not imported."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of the built-in placement strategies, followed by the sorted names of those in other
-    packages, which are not imported."""
+    """Return the names of the built-in placement strategies, followed by the sorted names of strategies in
+    other packages. The packages are not imported."""
     return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
 
 
@@ -84,7 +85,7 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     if not callable(make):
         raise ConfigError(
             f"{subject} is {_a(make)}, not a function",
-            advice="its entry point must name a function that takes the options and returns the object",
+            advice="the entry point must name a function that takes the options and returns the plug-in",
         )
     try:
         made = make(dict(options))

@@ -1,5 +1,5 @@
-"""Calls of plug-ins, protected so that a plug-in can neither terminate a thread or the process nor block the
-service for long."""
+"""Protected calls of plug-ins. A plug-in can neither end a thread or the process nor block the service for
+long."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mirror.errors import HeadraceError, TimedOut, legible, named
 
 _T = TypeVar("_T")
 PATIENCE_SECONDS: Final = 30.0
-"""Time that the leader waits for a plan or for the creation of a strategy."""
+"""Maximum time that the leader waits for a plan or for the creation of a strategy."""
 
 
 def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
-    """Return the result of the call. Exceptions propagate, except those that would terminate a thread or the
-    process, such as SystemExit: these are raised as `kind`, with `subject` in the message."""
+    """Return the result of the call. Exceptions propagate unchanged. Only exceptions that would end a thread
+    or the process, such as SystemExit, are raised as `kind`, with `subject` in the message."""
     try:
         return call()
     except BaseException as error:
@@ -36,8 +36,8 @@ class PatientCalls:
         self._late: Future[Any] | None = None
 
     def ask(self, subject: str, call: Callable[[], _T]) -> _T:
-        """Return the result of the call. Raises its exceptions, and TimedOut with `subject` in the message.
-        The call must only raise subclasses of Exception."""
+        """Return the result of the call. Raises the exceptions of the call, and TimedOut with `subject` in
+        the message. `call` must only raise subclasses of Exception."""
         if self._late is not None and not self._late.done():
             raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()

@@ -8,8 +8,8 @@
         def known(self):
             return ClusterRef("east"), [TopicPartition("orders", 0)]
 
-pytest collects the tests of such a class. Call `pytest.register_assert_rewrite` for this module before
-importing it to see the values of a failing comparison.
+pytest runs the inherited tests of this class. To see the values of a failing comparison, call
+`pytest.register_assert_rewrite` for this module before you import it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DAY_MS: Final = 86_400_000
 
 
 class LoadProviderContract:
-    """Base class of the test class of a load provider. Override `provider` and `known`."""
+    """Base class for the tests of a load provider. Override `provider` and `known`."""
 
     def provider(self) -> LoadProvider:
-        """Return the load provider under test, which knows the loads of `known`."""
+        """Return the load provider under test, which must know the loads of the partitions in `known`."""
         raise NotImplementedError
 
     def known(self) -> tuple[ClusterRef, Sequence[TopicPartition]]:
-        """Return a source cluster and at least one of its partitions with a load of level `partition`."""
+        """Return a source cluster, and one or more of its partitions whose load has the level `partition`."""
         raise NotImplementedError
 
     def _ask(self, *more: TopicPartition) -> LoadReport:
@@ -56,12 +56,14 @@ class LoadProviderContract:
         assert report.loads.keys() <= set(partitions[:1]), "partitions that were not requested"
 
     def test_an_unknown_partition_is_no_idle_one(self) -> None:
-        """Check that an unknown load is omitted or has the level `default`. Zero would mean idle."""
+        """Check that an unknown load is omitted or has the level `default`. A load of zero would mean that
+        the partition is idle."""
         load = self._ask(UNHEARD).loads.get(UNHEARD)
         assert load is None or load.level is LoadLevel.DEFAULT, f"invented load {load}"
 
     def test_a_cluster_that_it_does_not_know_is_unavailable(self) -> None:
-        """Check that an unknown cluster raises LoadUnavailable or has a report without loads."""
+        """Check that a request for an unknown cluster raises LoadUnavailable or returns a report without
+        loads."""
         _, partitions = self.known()
         try:
             report = self.provider().loads(ClusterRef("headrace-contract-no-such-cluster"), partitions)
@@ -70,7 +72,7 @@ class LoadProviderContract:
         assert report.is_blind, "the report has loads of an unknown cluster"
 
     def test_times_are_epoch_milliseconds(self) -> None:
-        """Check that times are epoch milliseconds, because plans use and show the age of loads."""
+        """Check that times are epoch milliseconds. Plans use and show the age of loads."""
         report, now_ms = self._ask(), SystemClock().now_ms()
         times = [report.measured_at_ms, *(load.measured_at_ms for load in report.loads.values())]
         late = [at for at in times if at is not None and at > now_ms + _DAY_MS]

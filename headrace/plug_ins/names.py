@@ -12,8 +12,9 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
 class PlugInNames:
-    """Cached names, refreshed at most once a minute, because a search takes about 20 ms of CPU time and
-    health is requested often. Includes packages installed while the instance runs. Thread-safe."""
+    """Cached names of plug-ins. The cache is refreshed at most once a minute, because a search takes about 20
+    ms of CPU time and the health report is requested often. Packages installed while the instance runs are
+    included. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

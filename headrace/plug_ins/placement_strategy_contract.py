@@ -6,7 +6,7 @@
         def strategy(self):
             return make({})
 
-pytest collects the tests of such a class.
+pytest runs the inherited tests of this class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REQUEST: Final = PlanningRequest(GROUP, _PARTITIONS, _LOADS, _CAPACITY, TaskLim
 
 
 class PlacementStrategyContract:
-    """Base class of the test class of a strategy. Override `strategy`."""
+    """Base class for the tests of a placement strategy. Override `strategy`."""
 
     def strategy(self) -> Planner:
         """Return the strategy under test."""
@@ -46,7 +46,8 @@ class PlacementStrategyContract:
         return answer
 
     def test_every_partition_has_one_task(self) -> None:
-        """Check that every partition has one task or is unplaced, within usable capacity if possible."""
+        """Check that every partition has exactly one task or is listed as unplaced, and that no task exceeds
+        its usable capacity if that is possible."""
         answer = self._plan(_REQUEST)
         assert not answer.unplaced
         for task, held in answer.tasks.items():
@@ -54,8 +55,8 @@ class PlacementStrategyContract:
             assert carried <= _CAPACITY.usable_bytes_per_second, f"{task} carries {carried:.0f} bytes/s"
 
     def test_limits_hold(self) -> None:
-        """Check that plans respect `max_tasks`, `max_partitions_per_task` and, given enough partitions,
-        `min_tasks`."""
+        """Check that plans respect `max_tasks`, `max_partitions_per_task` and, if there are enough
+        partitions, `min_tasks`."""
         few = self._plan(replace(_REQUEST, limits=TaskLimits(max_tasks=2)))
         assert len(few.tasks) <= 2
         many = self._plan(replace(_REQUEST, limits=TaskLimits(min_tasks=9)))
@@ -65,7 +66,8 @@ class PlacementStrategyContract:
         assert not narrow.unplaced
 
     def test_the_same_question_has_the_same_answer(self) -> None:
-        """Check that the order of the loads does not matter, so that the next leader makes the same plan."""
+        """Check that the order of the loads does not affect the plan, so that another leader computes the
+        same plan."""
         turned = dict(reversed(_LOADS.items()))
         assert self._plan(_REQUEST).tasks == self._plan(replace(_REQUEST, loads=turned)).tasks
 
@@ -76,7 +78,7 @@ class PlacementStrategyContract:
         assert after.tasks == before.tasks
 
     def test_new_partitions_move_no_others(self) -> None:
-        """Check that a new partition moves no others while there is room for it."""
+        """Check that a new partition does not move other partitions while a task has capacity for it."""
         old = _PARTITIONS[: _COUNT - 1]
         before = self._plan(replace(_REQUEST, partitions=old))
         after = self._plan(replace(_REQUEST, current=_homes(before)))
@@ -93,7 +95,8 @@ class PlacementStrategyContract:
         assert answer.tasks.keys() <= {task_name(GROUP, number) for number in range(_COUNT)}
 
     def test_it_plans_without_loads(self) -> None:
-        """Check that a plan without loads balances by count and moves nothing when repeated."""
+        """Check that a plan without loads balances the number of partitions, and that replanning moves
+        nothing."""
         before = self._plan(replace(_REQUEST, loads={}, limits=TaskLimits(min_tasks=3)))
         sizes = sorted(map(len, before.tasks.values()))
         assert sizes[-1] - sizes[0] <= 1
@@ -103,7 +106,7 @@ class PlacementStrategyContract:
         assert after.tasks == before.tasks
 
     def test_plans_no_partitions(self) -> None:
-        """Check the plan for a datastream without any remaining topics."""
+        """Check that a request without partitions returns a plan without partitions."""
         answer = self._plan(replace(_REQUEST, partitions=(), loads={}))
         assert not any(answer.tasks.values())
 

@@ -19,8 +19,8 @@ _HIGHEST: Final = 1e18
 
 
 class CheckedStrategy:
-    """A placement strategy with validated plans. Satisfies `ports.Planner`. An invalid plan is rejected: the
-    group keeps its tasks."""
+    """Wrapper of a placement strategy that validates its plans. Satisfies `ports.Planner`. If a plan is
+    invalid, it is rejected, and the group keeps its tasks."""
 
     def __init__(self, name: str, strategy: Planner, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._name = name
@@ -28,8 +28,8 @@ class CheckedStrategy:
         self._calls = PatientCalls(patience_seconds)
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return the plan; partitions that it omits are unplaced. Raises PlanRejected, TimedOut, and the
-        errors of the strategy."""
+        """Return the plan. Partitions that the strategy omits are listed as unplaced. Raises PlanRejected,
+        TimedOut, and the errors of the strategy."""
         subject = f"placement strategy {self._name}"
         answer: object = self._calls.ask(
             subject, lambda: called(subject, lambda: self._strategy.plan(request), PlanRejected)

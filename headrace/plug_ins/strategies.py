@@ -1,4 +1,4 @@
-"""Plans each group with the placement strategy that its datastreams select."""
+"""Planner that uses the placement strategy that the datastreams of a group select."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _log = structlog.get_logger(__name__)
 
 
 class ChosenStrategies:
-    """The strategies in use. Satisfies `ports.Planner`. `service`: plans groups without a selection; `make`:
-    creates the strategy with a name, or raises ConfigError.
+    """Plans each group with its selected strategy. Satisfies `ports.Planner`. `service`: strategy for groups
+    without a selected strategy. `make`: creates the strategy with the given name, or raises ConfigError.
 
-    A strategy is created once. If the creation fails or takes longer than `patience_seconds`, the strategy of
-    the service plans instead, and creation is retried at the next plan. The log reports this once, and each
-    plan contains it."""
+    Each strategy is created once. If its creation fails or takes longer than `patience_seconds`, the strategy
+    of the service plans instead, and the creation is retried at the next plan. The reason is logged once and
+    included in each such plan."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ChosenStrategies:
         self._missing: dict[str, str] = {}
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Plan with the selected strategy. Raises PlanRejected, and the errors of the strategy."""
+        """Plan the group with its selected strategy. Raises PlanRejected, and the errors of the strategy."""
         if request.strategy is None:
             return self._service.plan(request)
         planner = self._strategy(request.strategy)
@@ -48,7 +48,7 @@ class ChosenStrategies:
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """Return the strategy, or None if it cannot be created; the reason is recorded."""
+        """Return the strategy. If it cannot be created, record the reason and return None."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))

@@ -1,3 +1,3 @@
-"""Setup of every Headrace process: signals, logs, cores, garbage collection, REST and compiled modules.
-Imports only `headrace.console` of the other packages in `headrace`.
+"""Setup of every Headrace process: signals, logs, cores, garbage collection, REST and compiled modules. Of
+the other packages in `headrace`, this package imports only `headrace.console`.
 """

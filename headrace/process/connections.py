@@ -1,4 +1,5 @@
-"""Limits on the connections of a listener: their number, and the duration of each part of a request."""
+"""Limits on the connections of a listener: the number of connections, and the duration of each part of a
+request."""
 
 from __future__ import annotations
 
@@ -20,19 +21,20 @@ _TOO_MANY: Final = "too many connections"
 _FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _CLOSE: Final = (b"connection", b"close")
 RESERVE: Final = 50
-"""Additional connections beyond the limits, only for the paths in `RESERVED`."""
+"""Number of connections beyond the limits that may still request the paths in `RESERVED`."""
 RESERVED: Final = frozenset({"/health", "/v1/health", "/v1/ready", "/metrics", "/v1/instances"})
 _GRACE_SECONDS: Final = 2.0
-"""Added to the application's deadline for a body, so that the application can respond first."""
+"""Time that is added to the application's deadline for a request body, so that the application can respond
+first."""
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP protocol with limits. Responds 503 to excess connections and 408 if the head of a request does not
-    arrive in time; closes the connection if a body does not arrive in time, even if the response was already
-    sent, or if the client does not read the response.
+    """HTTP protocol with limits. Excess connections get a 503 response. If the head of a request does not
+    arrive in time, the response is 408. The connection is closed if a request body does not arrive in time,
+    even after the response, or if the client does not read the response.
 
     At the limit, the connection that has been idle for the longest time is closed to admit a new connection.
-    If none is idle, a reserve of connections still serves the paths in `RESERVED`.
+    If no connection is idle, some further connections are accepted, but only for the paths in `RESERVED`.
     """
 
     limits: ClassVar[LimitSettings] = LimitSettings()
@@ -40,7 +42,7 @@ class BoundedProtocol(H11Protocol):
     unread: ClassVar[dict[BoundedProtocol, None]] = {}
     """Connections with a response that the client has not read, oldest first."""
     silent: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Connections without a complete request head, longest wait first."""
+    """Idle connections, which have not sent a complete request head; longest idle first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -50,7 +52,8 @@ class BoundedProtocol(H11Protocol):
         self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the new connection, and make room for it or reject it."""
+        """Count the new connection. If a limit is exceeded, close an idle connection or reject the new
+        connection."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=1, low=0)  # usual responses fit into the socket buffer
         self._counted = self.client[0] if self.client else "unknown address"
@@ -65,7 +68,8 @@ class BoundedProtocol(H11Protocol):
         self._wait_for("head", self.limits.head_seconds)
 
     def _make_room(self) -> int:
-        """Close idle connections if a limit is exceeded, and return the number still in excess."""
+        """Close idle connections if a limit is exceeded, and return by how many connections the limit is
+        still exceeded."""
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
         if of_address > 0:
@@ -76,7 +80,8 @@ class BoundedProtocol(H11Protocol):
         return max(of_all, of_address)
 
     def _end_silent(self, is_meant: Callable[[BoundedProtocol], bool]) -> int:
-        """Close the connection that has been idle for longest, and return the number closed (0 or 1)."""
+        """Close the connection that has been idle longest, and return the number of closed connections (0 or
+        1)."""
         found = next((connection for connection in self.silent if is_meant(connection)), None)
         if found is None:
             return 0
@@ -84,8 +89,8 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """Close the connection. If it has served a request before, send no response: the client would take it
-        for the response to its next request."""
+        """Close the connection. If the connection has already served a request, send no response, because the
+        client would mistake the response for that to its next request."""
         if self.cycle is None:
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
         else:
@@ -110,8 +115,9 @@ class BoundedProtocol(H11Protocol):
                 del self.by_address[address]
 
     def pause_writing(self) -> None:
-        """Stop writing until the client reads the response. Abort the connection if that takes too long, and
-        abort the oldest such connections while the unread bytes of all connections exceed the limit."""
+        """Stop writing until the client reads the response. If the client takes too long, abort the
+        connection. If the unread bytes of all connections exceed the limit, abort the connections whose
+        clients have not read for longest."""
         super().pause_writing()
         if self._reading is None:
             self._reading = self.loop.call_later(self.limits.answer_seconds, self.abandon)
@@ -134,7 +140,8 @@ class BoundedProtocol(H11Protocol):
             self._reading = None
 
     def abandon(self) -> None:
-        """Abort the connection and drop unsent data; `close` would wait for the client to read it."""
+        """Abort the connection and drop unsent data. In contrast, `close` would wait until the client has
+        read all data."""
         self._is_read()
         self.transport.abort()
 
@@ -147,14 +154,14 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for("head", self.limits.head_seconds)
 
     def handle_events(self) -> None:
-        """Process parsed events. A request with both Content-Length and Transfer-Encoding is the last one on
-        its connection, because a proxy may see a different end of its body (RFC 9112, 6.3)."""
+        """Process parsed events. After a request with both Content-Length and Transfer-Encoding, the
+        connection is closed, because a proxy may see a different end of the request body (RFC 9112, 6.3)."""
         super().handle_events()
         if self.headers and _CLOSE not in self.headers and {name for name, _ in self.headers} >= _FRAMINGS:
             self.headers.append(_CLOSE)
 
     def on_response_complete(self) -> None:
-        """Update the deadlines after a response; the head of the next request may have arrived already."""
+        """Update the deadlines after a response. The head of the next request may already have arrived."""
         super().on_response_complete()
         self._look()
 
@@ -170,8 +177,8 @@ class BoundedProtocol(H11Protocol):
             self._wait_for("")
 
     def _wait_for(self, awaited: str, seconds: float = 0.0) -> None:
-        """Set one deadline for the whole part of a request, regardless of how often data arrives. An empty
-        `awaited` cancels the deadline."""
+        """Set the deadline for a part of a request. Data that arrives does not extend the deadline.
+        `awaited`: the part, `head` or `body`; empty to cancel the deadline."""
         if awaited == self._waits_for:
             return
         self._waits_for = awaited
@@ -203,7 +210,8 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application for reserve connections, which rejects all paths except `RESERVED`."""
+    """Return an application for connections beyond the limit, which rejects all paths except those in
+    `RESERVED`."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in RESERVED:

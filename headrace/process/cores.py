@@ -1,4 +1,4 @@
-"""Number of CPU cores available to this process, which can be fewer than the machine has."""
+"""Number of CPU cores available to this process. The machine may have more."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _VERSION_1: Final = ("quota", "period")
 
 
 def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
-    """Return the number of cores that this process may run on, limited by the CPU quota of its control groups
-    (of a container, for example). Fractions are rounded up; at least 1.
+    """Return the number of cores on which this process may run (at least 1). CPU quotas of control groups,
+    for example of a container, limit the number; fractions are rounded up.
 
-    `groups`: mount point of control groups; `membership`: file that lists ours (`cgroups(7)`).
+    `groups`: mount point of control groups. `membership`: file that lists the control groups of this process
+    (`cgroups(7)`).
     """
     if sys.platform == "linux":
         bound = len(os.sched_getaffinity(0))
@@ -28,8 +29,8 @@ def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
 
 
 def _allowed(groups: Path, membership: Path) -> Iterator[float]:
-    """Yield each limit that applies, in cores. A container that sees only its own groups finds them directly
-    at the mount point, regardless of the paths in `membership`."""
+    """Yield each CPU quota of this process in cores. In a container that sees only its own control groups,
+    these are directly at the mount point, regardless of the paths in `membership`."""
     yield from _limit(groups)
     yield from _limit(groups / "cpu")
     for line in _text(membership).splitlines():
@@ -42,8 +43,8 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
 
 
 def _limit(folder: Path) -> Iterator[float]:
-    """Yield the limit of one group, if any: `cpu.max` of version 2 or the quota of version 1. "max" and -1
-    mean no limit."""
+    """Yield the CPU quota of one control group if it has one: `cpu.max` (version 2), or `cpu.cfs_quota_us`
+    divided by `cpu.cfs_period_us` (version 1). "max" and -1 mean no limit."""
     text = _text(folder / "cpu.max") or " ".join(_text(folder / f"cpu.cfs_{name}_us") for name in _VERSION_1)
     words = text.split()
     if len(words) == len(_VERSION_1) and all(word.isdigit() for word in words):

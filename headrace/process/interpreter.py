@@ -11,15 +11,16 @@ _SWITCH_SECONDS: Final = 0.001
 
 
 def collect_seldom() -> None:
-    """Raise the thresholds of garbage collection, for a process that holds a plan. 200,000 partitions are a
-    million long-lived objects, and the default thresholds scan them all several times per tick, which takes
-    half of its time. The threshold of the youngest generation stays low, because each collection blocks all
-    threads: for a tenth of a second if there are 100,000 objects."""
+    """Raise the thresholds of garbage collection, for a process that keeps a plan in memory. 200,000
+    partitions are a million long-lived objects. With the default thresholds, the collector would scan all
+    long-lived objects several times per tick, which takes half of the time of a tick. The threshold of the
+    youngest generation stays low, because each collection blocks all threads: a collection of 100,000 objects
+    takes a tenth of a second."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 def switch_often() -> None:
     """Shorten the thread switch interval, for a process that plans and serves requests. A request must
-    acquire the interpreter after each of its dozen ZooKeeper responses; with the default of 5 ms it waits
-    longer for a planning thread than for ZooKeeper."""
+    acquire the interpreter lock after each of about a dozen ZooKeeper responses. With the default interval of
+    5 ms, a request would wait longer for a planning thread than for ZooKeeper."""
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,11 +1,10 @@
 """Location and use of the compiled data plane: the modules that process every batch.
 
-    python -m headrace.process.machine_code MODULE [...]     run a module with it, as worker processes do
+    python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
-A build of `headrace.process.compilation` is used only if it was made from exactly the present sources,
-compared by content. Otherwise, without a C compiler, or with `HEADRACE_COMPILED=0` in the environment, the
-Python sources run, with the same behaviour at a higher cost. Every worker process imports this module, so it
-imports little.
+A build of `headrace.process.compilation` is used only if its digest matches the present sources. Without such
+a build, or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The Python sources behave
+in the same way, but use more CPU time. This module has few imports, because every worker process imports it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
-"""Environment variable. If it is 0, worker processes run the Python sources."""
+"""Environment variable. If its value is 0, worker processes run the Python sources."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _WINGS: Final = _PACKAGE / "wings"
 HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
-"""Folder that contains the sources of `mirror`, in the checkout or in the installed package."""
+"""Folder with the sources of `mirror`, in the checkout or in the installed package."""
 _BUILDS: Final = Path(".cache") / "compiled"
 _INSTALLED: Final = _PACKAGE / "compiled"
 """Build that is included in a wheel."""
@@ -41,7 +40,7 @@ PER_RECORD: Final = (
     "mirror/protocol/batches/reframe",
     "mirror/protocol/varint",
 )
-"""Modules with loops over single records. They run only for batches that are merged or decompressed."""
+"""Modules with loops over single records, which run only for batches that are merged or decompressed."""
 PER_BATCH: Final = (
     "mirror/adapters/system_clock",
     "mirror/client/connection",
@@ -79,7 +78,7 @@ PER_BATCH: Final = (
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
 """Compiled modules."""
 _MAKER: Final = Path(__file__).with_name("compilation")
-"""Sources of the compilation, which are part of the digest of a build."""
+"""Folder with the code that compiles the data plane. The digest of a build includes this code."""
 
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
@@ -92,12 +91,12 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 
 def build_folder(home: Path = HOME) -> Path:
-    """Return the folder for the build of the sources in `home`, which may not exist."""
+    """Return the folder for the build of the sources in `home`. The folder may not exist yet."""
     return home / _BUILDS / _digest(home)
 
 
 def _digest(home: Path) -> str:
-    """Return the digest of the sources and of the compilation, independent of their location."""
+    """Return a digest of the sources and of the code that compiles them, independent of their location."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for file in (Path(__file__), *sorted(_MAKER.glob("*.py"))):
         digest.update(file.name.encode())
@@ -123,8 +122,8 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Make this process import compiled modules, and return whether a build exists. Must be called before any
-    of the modules is imported."""
+    """Make this process import compiled modules. Return False if no build exists. Must be called before any
+    of these modules is imported."""
     folder = found(home)
     if folder is None:
         return False
@@ -135,13 +134,13 @@ def take(home: Path = HOME) -> bool:
 
 
 def data_plane() -> str:
-    """Return whether this process runs the modules `compiled` or `interpreted`."""
+    """Return `compiled` or `interpreted`, depending on which modules this process has imported."""
     modules = [importlib.import_module(module.replace("/", ".")) for module in MODULES]
     return COMPILED if all(str(module.__file__).endswith(_SUFFIX) for module in modules) else INTERPRETED
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the module given by the first argument, with the remaining arguments."""
+    """Run the module named by the first argument with the remaining arguments."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

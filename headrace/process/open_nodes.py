@@ -1,4 +1,4 @@
-"""Warnings about unprotected znodes in health and `headrace config check`."""
+"""Warnings about unprotected znodes, for the health report and `headrace config check`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SHOWN: Final = 3
 
 
 def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
-    """Report znodes that other clients can read or change, as found in ZooKeeper regardless of the settings.
-    Raises Unreachable."""
+    """Report znodes that other clients can read or change, according to their actual ACLs in ZooKeeper and
+    not to the settings. Raises Unreachable."""
     if found := session.open_nodes():
         sentence = _sentence(settings, found)
         health.report(PART, True, sentence)

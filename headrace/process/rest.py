@@ -1,4 +1,5 @@
-"""REST server in a dedicated thread: uvicorn on a socket that is bound before anything else starts."""
+"""REST server in a dedicated thread: uvicorn on a socket that is bound before other parts of the process
+start."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
     """Return the address at which other instances reach the instance that listens at `bound`: the configured
-    address, else `bound`, with the host name for a wildcard. The address starts with `https://` if TLS is
-    on."""
+    address or, if there is none, `bound`. A wildcard in `bound` is replaced with the host name. The address
+    starts with `https://` if the listener uses TLS."""
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):
         found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
@@ -37,7 +38,8 @@ def advertised_address(api: ApiSettings, bound: str) -> str:
 
 
 def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
-    """Return the bound listener for Brooklin clients, if it is configured. Raises ConfigError."""
+    """Return the bound listener for Brooklin clients in a list; empty if it is not configured. Raises
+    ConfigError."""
     if not api.brooklin.port:
         return []
     found = RestServer(api.brooklin.host, api.brooklin.port, key="api.brooklin.port", limits=api.limits)
@@ -47,9 +49,9 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
 
 
 def unbound_listener(host: str) -> socket.socket:
-    """Create a socket whose connections use TCP_NODELAY. A response consists of two writes, head and body.
-    Without the option, the second write waits 40 ms for the client's delayed acknowledgement of the first.
-    asyncio sets the option only for sockets that are created with an explicit protocol."""
+    """Create a socket whose connections use TCP_NODELAY. A response consists of two writes: head and body.
+    Without TCP_NODELAY, the second write waits 40 ms for the client's delayed acknowledgement of the first
+    write. asyncio sets the option only for sockets that are created with an explicit protocol."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -57,15 +59,15 @@ def unbound_listener(host: str) -> socket.socket:
 
 
 class ListenerLoop(asyncio.SelectorEventLoop):
-    """Event loop with short timeouts for TLS handshakes and shutdowns. asyncio's defaults are 60 s and 30 s,
-    and uvicorn has no setting for them. The limits of connections apply only after the handshake."""
+    """Event loop with short timeouts for TLS handshakes and shutdowns. The defaults of asyncio are 60 s and
+    30 s, and uvicorn cannot set other values. The limits on connections apply only after the handshake."""
 
     def __init__(self, handshake_seconds: float) -> None:
         super().__init__()
         self._handshake_seconds = handshake_seconds
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Create the server, with the timeouts if it uses TLS."""
+        """Create the server, with the short timeouts if the server uses TLS."""
         if more.get("ssl") is not None:
             seconds = self._handshake_seconds
             more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}
@@ -73,7 +75,7 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """A listener with its application. Call `bind` first, which fails at once on a busy port, then `attach`
+    """A listener with its application. Call `bind`, which fails at once if the port is in use, then `attach`
     and `start`."""
 
     def __init__(
@@ -121,8 +123,8 @@ class RestServer:
         self._socket = listener
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
-        """Set the application to serve. With `surface`, serve only that part, while another server starts and
-        stops the application. Raises ConfigError for unusable certificates."""
+        """Set the application to serve. `surface`: part of the application to serve; another server then
+        starts and stops the application. Raises ConfigError for unusable certificates."""
         self._app = app
         context = of_listener(self._tls) if self._tls else None
         config = uvicorn.Config(
@@ -140,7 +142,7 @@ class RestServer:
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:
-        """Start to serve, in a thread that inherits the log context of the calling thread."""
+        """Start serving in a thread, which inherits the log context of the calling thread."""
         assert self._server is not None
         assert self._socket is not None
         server, listener = self._server, self._socket

@@ -1,8 +1,9 @@
-"""Handling of SIGTERM and SIGINT in parents, which stop their workers in order, in workers, which ignore the
-signals, and in commands, which clean up the processes that they have started.
+"""Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals,
+and commands stop the processes that they have started.
 
-A terminal sends SIGINT to the whole process group, systemd sends SIGTERM to the whole service. A worker that
-handled them would end without draining, so it ignores both from its start.
+A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service. Workers
+therefore receive both signals too. A worker must ignore them from its start, because it would otherwise end
+without draining.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Block stop signals in this thread, so that processes started in the block inherit the mask. Signals
-    that arrive within the block are delivered after it."""
+    """Block stop signals in this thread during the `with` block, so that processes started in the block
+    inherit the signal mask. Signals that arrive during the block are delivered afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         yield
@@ -28,8 +29,8 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore stop signals, as the first step of a worker. A worker stops on a message from its parent through
-    the pipe, or when the pipe is closed."""
+    """Ignore stop signals. Workers call this function first. A worker stops when its parent sends a message
+    through the pipe or closes the pipe."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
@@ -37,8 +38,8 @@ def ignore_stop_signals() -> None:
 
 @contextmanager
 def cleaning_up(echo: Callable[[str], None]) -> Iterator[None]:
-    """Raise SystemExit in the block on SIGINT, SIGTERM and SIGHUP, so that cleanup runs. The exit code is 128
-    plus the signal number."""
+    """Raise SystemExit on SIGINT, SIGTERM and SIGHUP during the `with` block, so that the cleanup code runs.
+    The exit code is 128 plus the signal number."""
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
         for other in before:  # further signals must not interrupt the cleanup

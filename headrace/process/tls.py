@@ -28,12 +28,12 @@ _SHORT: Final = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""Short names of RFC 4514; other attributes keep their OpenSSL names."""
+"""Short names of attributes in RFC 4514. Other attributes keep their OpenSSL names."""
 _ESCAPED: Final = ',+"\\<>;='
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the context of the listener, for TLS 1.2 or newer: its certificate, and the verification of
+    """Return the TLS context of the listener (TLS 1.2 or newer), with its certificate and the verification of
     client certificates. Raises ConfigError."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -46,8 +46,8 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def instances_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the context for requests to other instances, with this instance's certificate as the client
-    certificate. Raises ConfigError."""
+    """Return the TLS context for requests to other instances. The client certificate is the certificate of
+    this instance. Raises ConfigError."""
     found = ssl.create_default_context()
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.instances_ca_file:
@@ -64,7 +64,7 @@ def _show(context: ssl.SSLContext, tls: TlsSettings) -> None:
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"cannot load api.tls.certificate_file and key_file: {_reason(error)}",
-            advice="both must be PEM files, with the key of the first certificate",
+            advice="both must be PEM files; key_file must contain the key of the first certificate",
         ) from error
 
 
@@ -80,13 +80,13 @@ def _reason(error: Exception) -> str:
 
 
 def of_listener(tls: TlsSettings) -> ReloadingContext:
-    """Return the reloading context of the listener. Raises ConfigError."""
+    """Return the TLS context of the listener, which reloads changed files. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
     return ReloadingContext(lambda: server_context(tls), files)
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether the current files are usable for the listener; true without TLS."""
+    """Return whether the listener can use the current certificate files; True if it does not use TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)
@@ -97,7 +97,8 @@ def is_readable(tls: TlsSettings) -> bool:
 
 
 def of_instances(tls: TlsSettings) -> ReloadingContext:
-    """Return the reloading context for requests to other instances. Raises ConfigError."""
+    """Return the TLS context for requests to other instances, which reloads changed files. Raises
+    ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.instances_ca_file)
     return ReloadingContext(lambda: instances_context(tls), files)
 
@@ -106,7 +107,8 @@ class CertifiedProtocol(BoundedProtocol):
     """HTTP protocol that adds the subject of the verified client certificate to the state of each request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Record the subject of the client certificate, which the completed handshake has verified."""
+        """Record the subject of the client certificate. The completed handshake has already verified the
+        certificate."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         if certificate:
@@ -114,7 +116,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Return a protocol class for one listener, with its own limits and counters."""
+    """Return a protocol class for one listener. Limits and counters are attributes of this class."""
 
     class Protocol(CertifiedProtocol):
         pass
@@ -125,8 +127,8 @@ def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
 
 
 def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Format a subject in the form of `ssl` according to RFC 4514, most specific part first. Separators in
-    values are escaped."""
+    """Format a certificate subject, as returned by the module `ssl`, according to RFC 4514: most specific
+    part first, with special characters in values escaped."""
     return ",".join(
         "+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in part)
         for part in reversed(parts)

@@ -13,12 +13,12 @@ from headrace.plug_ins.names import PlugInNames
 
 _PROC: Final = Path("/proc")
 _LEAST_SECONDS: Final = 2.0
-"""Minimum time between two readings for the computation of CPU usage."""
+"""Minimum time between two readings from which CPU usage is computed."""
 
 
 class UsageMeter:
-    """Usage of a process and its children. Thread-safe. `process_id`: the parent; `now`: monotonic clock in
-    seconds."""
+    """Measures the memory and CPU usage of a process and its children. Thread-safe. `process_id`: the parent
+    process. `now`: monotonic clock in seconds."""
 
     def __init__(self, process_id: int, now: Callable[[], float], proc: Path = _PROC) -> None:
         self._process_id = process_id
@@ -49,7 +49,8 @@ class UsageMeter:
         self._before = now, spent
 
     def _read(self) -> Iterator[tuple[int, tuple[int, float]]]:
-        """Yield the memory in bytes and the CPU time in seconds of each process; exited ones are omitted."""
+        """Yield the process id, the memory in bytes and the CPU time in seconds of each process. Processes
+        that have exited are omitted."""
         for process in (self._process_id, *self._children()):
             folder = self._proc / str(process)
             try:
@@ -72,7 +73,8 @@ class UsageMeter:
 
 
 class ProcessReporter:
-    """Reports the usage of a process and its children, and the plug-ins that it can use. Thread-safe."""
+    """Reports the usage of a process and its children, and the plug-ins that the process can use.
+    Thread-safe."""
 
     def __init__(self, meter: UsageMeter, plug_ins: PlugInNames) -> None:
         self._meter = meter

@@ -1,3 +1,3 @@
-"""The settings as a file: tables and keys of the classes (`sections`), an example (`example`), and the origin
-of each value (`origins`).
+"""Reference of the settings file: its tables and keys from the settings classes (`sections`), an example file
+(`example`), and the origin of each value (`origins`).
 """

@@ -22,8 +22,8 @@ _HEAD: Final = """\
 
 
 def example_settings() -> str:
-    """Return a settings file (TOML) that sets only the clusters. A single `#` precedes each key with its
-    default, and each table."""
+    """Return a settings file (TOML) that sets only the clusters. All other tables and keys, with their
+    defaults, are commented out with a single `#`."""
     return "\n".join([_HEAD, *_clusters(), *(line for section in sections() for line in _lines(section))])
 
 
@@ -49,7 +49,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _value(field: FieldInfo) -> str:
-    """Return the default in TOML, or an empty text for a secret and for a key without a default."""
+    """Return the default value as TOML; an empty string for a secret or a key without a default."""
     value: Any = None if field.is_required() else default_of(field)
     if value is None or isinstance(value, SecretStr):
         return '""'

@@ -1,4 +1,4 @@
-"""The tables and keys of the settings file, from the settings classes."""
+"""Tables and keys of the settings file, derived from the settings classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from headrace.settings import HeadraceSettings
 
 
 class Section(NamedTuple):
-    """A table of the file: its path, in which NAME stands for any name, its purpose, and its keys."""
+    """A table of the settings file. `path`: path of the table, in which NAME is a placeholder for any name.
+    `meaning`: purpose of the table."""
 
     path: str
     meaning: str
@@ -20,7 +21,7 @@ class Section(NamedTuple):
 
 
 def sections() -> Iterator[Section]:
-    """Yield every table, each before its subtables."""
+    """Yield every table. A table comes before its subtables."""
     for name, field in HeadraceSettings.model_fields.items():
         model = _model_of(field)
         if model is not None:

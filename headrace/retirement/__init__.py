@@ -1,1 +1,2 @@
-"""Use of topics: the thread that observes it, and the use cases of retirements."""
+"""Retirement of unused topics: the thread that records the use of topics, and the construction of the use
+cases."""

@@ -1,5 +1,5 @@
-"""Thread of the leader that regularly reads the state of the topics of all clusters, so that their age and
-last use are known when an operator lists unused topics."""
+"""Thread of the leader that regularly reads the state of all topics, so that their age and last use are known
+when an operator lists unused topics."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ _FIRST_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 3_600.0
 _REQUEST_SECONDS: Final = 5.0
 _CALL_SECONDS: Final = 30.0
-"""Time limit of one call on one cluster."""
+"""Time limit for one query of a cluster."""
 
 
 @dataclass(frozen=True)
 class ClusterConnections:
-    """Runs calls on clusters over separate connections. Satisfies `ClusterCalls`."""
+    """Queries clusters over separate connections. Satisfies `ClusterCalls`."""
 
     settings: HeadraceSettings
     seconds: float = _CALL_SECONDS
 
     def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
-        """Return the result. Raises Unreachable, NotAuthorized, InvalidRequest for an unknown cluster."""
+        """Query a cluster and return the result. Raises Unreachable, NotAuthorized, and InvalidRequest for an
+        unknown cluster."""
         directory = directory_of(self.settings)
         try:
             directory.resolve(cluster)
@@ -61,7 +62,7 @@ class ClusterConnections:
 
 
 class TopicWatchThread(BackgroundThread):
-    """Looks at every cluster of a datastream once an hour while the instance leads."""
+    """Reads the topics of all clusters of datastreams once per hour while the instance is leader."""
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class TopicWatchThread(BackgroundThread):
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def look(self) -> None:
-        """Look at all clusters. A cluster that fails does not affect others, and is logged once."""
+        """Read the topics of all clusters. A failure of one cluster does not affect other clusters, and is
+        logged once."""
         datastreams = self._datastreams()
         for cluster in sorted(
             {ref for datastream in datastreams for ref in (datastream.source, datastream.destination)}
@@ -109,7 +111,7 @@ def build_retirements(
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
     announce: Callable[[tuple[PlacementEvent, ...]], None],
 ) -> TopicRetirements:
-    """Build the use cases from the settings."""
+    """Build the use cases of retirements from the settings."""
     connections = ClusterConnections(settings)
     store, known = TopicUseStore(nodes), KnownClusters(nodes)
     watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())

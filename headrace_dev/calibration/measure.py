@@ -111,7 +111,8 @@ class _Copying:
         self._wait_until_copied()
 
     def measure(self, topic: GrowingTopic, seconds: float, report: Callable[[str], None]) -> Calibration:
-        """Write to the topic for `seconds`, in rounds, and return the rate at which the worker copies it."""
+        """Write to the topic for `seconds`, in rounds, and return the rate at which the worker copies the
+        topic."""
         report(f"batches of {topic.shape.records}, {topic.shape.codec.name.lower()}")
         return _rate(topic.shape, [self._round(topic, seconds / _ROUNDS) for _ in range(_ROUNDS)])
 
@@ -148,14 +149,14 @@ class _Copying:
 
 def used_seconds(process_id: int) -> float:
     """Return the CPU time of a process, including terminated threads, from the kernel's clock of the process
-    (clock_getcpuclockid(3), nanosecond resolution). Raises HeadraceError if the system does not provide
-    it."""
+    (clock_getcpuclockid(3), nanosecond resolution). Raises HeadraceError if the system does not provide this
+    clock."""
     try:
         return time.clock_gettime(~process_id << 3 | 2)
     except (AttributeError, OSError) as error:
         raise HeadraceError(
             f"cannot read the CPU time of process {process_id}: {error}",
-            advice="calibrate on Linux; if this is Linux, the process has exited",
+            advice="calibrate on Linux; on Linux, this error means that the process has exited",
         ) from error
 
 

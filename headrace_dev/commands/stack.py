@@ -44,7 +44,7 @@ def up(
 ) -> None:
     """Start servers and wait until they are ready.
 
-    Servers that are already running are left alone. They run until `down`."""
+    Servers that are already running are not restarted. They run until `down`."""
     from stack.ports import StackPorts
     from stack.supervisor import Lifetime, Stack
 
@@ -66,8 +66,8 @@ def down(names: Names = None, home: Home = None, as_json: AsJson = False) -> Non
 def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
     """Show the state of the servers.
 
-    Exits with 1 if a started server has died or is not ready. Without names and --home it also shows the
-    processes of a demo, which do not affect the exit status."""
+    Exits with 1 if a started server has died or is not ready. Without names and --home the command also shows
+    the processes of a demo, which do not affect the exit status."""
     from headrace_dev.demo.kept import demo_home, status_of
 
     stack = _stack(home)

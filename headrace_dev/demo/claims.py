@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, whether the demonstration confirmed it, and the measurement."""
+    """A statement, whether the demonstration confirmed the statement, and the measurement."""
 
     statement: str
     held: bool

@@ -18,8 +18,8 @@ _SPARK: Final = "spark"
 
 
 class DemoPreparation:
-    """Compiles the data plane, for which worker processes wait, and downloads the jars of the Spark job,
-    which otherwise downloads them itself. Both subprocesses end with their parent."""
+    """Compiles the data plane, because worker processes wait for the compilation, and downloads the jars that
+    the Spark job would otherwise download itself. Both subprocesses end with their parent."""
 
     def __init__(self, home: Path, report: Callable[[str], None], checkout: Path = HOME) -> None:
         self._log_file = home / "compile.log"
@@ -42,7 +42,8 @@ class DemoPreparation:
             self._jars = self._start("the download", command, self._jars_log)
 
     def finish_compiling(self) -> None:
-        """Wait for a running compilation. If it fails, workers run interpreted."""
+        """Wait for a running compilation. If the compilation fails, workers run the interpreted data
+        plane."""
         if self._compiler is None:
             return
         while (status := self._compiler.wait(_SAY_SECONDS)) is None:

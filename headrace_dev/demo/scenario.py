@@ -79,7 +79,7 @@ loss_within_seconds = 600.0
 format = "json"
 """
 """Settings without addresses: sampler, job and monitor. The retention of the source (`KEPT`) is only twenty
-minutes for the busiest partitions, so the alert on imminent data loss would fire whenever one of them
+minutes for the busiest partitions, so the alert on imminent data loss would fire whenever such a partition
 waits."""
 
 

@@ -97,5 +97,5 @@ BROOKLIN: Final = (
         "numRebalances, numPartitionMovements", "changes(headrace_plan_epoch[1h])", "and the events"
     ),
 )
-"""Metrics of its coordinator, connector, tasks, producer and assignment, by the last part of their JMX
+"""Metrics of Brooklin's coordinator, connector, tasks, producer and assignment, by the last part of their JMX
 names."""

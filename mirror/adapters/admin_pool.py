@@ -13,8 +13,8 @@ from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
 _MOST: Final = 500
-"""Maximum number of administrators, because callers may choose cluster addresses. The least recently used
-administrator is dropped."""
+"""Maximum number of administrators in the pool, because callers may choose cluster addresses. Beyond this
+limit, the least recently used administrator is dropped."""
 
 
 class AdminPool:

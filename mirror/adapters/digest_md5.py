@@ -1,6 +1,7 @@
 """Client side of SASL DIGEST-MD5 (RFC 2831) as used by ZooKeeper. Pure.
 
-Quality of protection `auth`, algorithm `md5-sess`, UTF-8. Both sides prove that they know the password.
+This implementation supports quality of protection `auth`, algorithm `md5-sess` and UTF-8. Client and server
+each prove that they know the password.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class DigestMd5:
     """One authentication exchange: call `answer` with the server's challenge, then `check` with the server's
     proof.
 
-    `nonce`: new random text of the client. Methods raise NotAuthorized if the server does not use the
-    mechanism or does not know the password.
+    `nonce`: new random text of the client. Methods raise NotAuthorized if the server does not support
+    DIGEST-MD5 or does not know the password.
     """
 
     def __init__(self, username: str, password: str, digest_uri: str, nonce: str) -> None:

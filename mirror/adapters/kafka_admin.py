@@ -41,18 +41,17 @@ _DEADLINE_SECONDS: Final = 30.0
 """Timeout of a call, which takes several requests at most."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
-"""Maximum time for which partitions without a leader delay the results of other partitions in the same
-call."""
+"""Maximum delay that partitions without a leader cause for other partitions in the same call."""
 _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
     """Thread-safe administrator of one cluster.
 
-    It connects on first use, and closes idle connections. All administrators with the same `loop` share a
-    thread; by default, these are all of the process. A call takes at most `deadline_seconds`. It fails at
-    once if no address accepts a connection. It waits for an address that does not respond only if no other
-    call waits for that address.
+    An administrator connects on first use, and closes idle connections. All administrators with the same
+    `loop` share a thread; by default, all administrators of the process do. A call takes at most
+    `deadline_seconds`. A call fails immediately if no address accepts a connection. If an address accepts
+    connections but does not respond, only one call at a time waits for this address.
     """
 
     def __init__(
@@ -80,14 +79,14 @@ class KafkaAdmin:
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Return the partition count of each topic, and the settings that are set for the topic itself."""
+        """Return the partition count of each topic, and the topic-level overrides of settings."""
         return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Return the topics for which the broker returns TOPIC_AUTHORIZATION_FAILED.
 
-        Requests metadata by name: this does not create topics, and it is the only request whose response
-        includes unauthorized topics.
+        Requests metadata by topic name. The request does not create topics, and no other request has a
+        response that includes unauthorized topics.
         """
         if not topics:
             return frozenset()
@@ -105,10 +104,8 @@ class KafkaAdmin:
         return self._ask(f"reading offsets of {self._name}", partial(_positions, group, partitions))
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """Return the time at which the first record at or after each offset was written, and the retention of
-        its topic.
-
-        The retention is unknown without the right to read the settings.
+        """Return the write time of the first record at or after each offset, and the retention of the topic.
+        The retention is unknown if Headrace has no right to read the settings.
         """
         if not places:
             return {}
@@ -116,15 +113,15 @@ class KafkaAdmin:
         return self._ask(f"reading the age of records of {self._name}", partial(_waiting, places, now_ms))
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
-        """Create a topic, unless it exists. Returns a sentence for each setting that was adjusted."""
+        """Create a topic, unless it exists. Returns a message for each setting that was adjusted."""
         return self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Increase the partition count to `partitions`, unless the topic already has as many partitions."""
+        """Increase the partition count to `partitions`, unless the topic already has that many partitions."""
         self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
 
     def delete(self, topic: str) -> None:
-        """Delete a topic, unless it does not exist."""
+        """Delete a topic if it exists."""
         self._ask(f"deleting topic {topic}", partial(_delete, topic))
 
     def close(self) -> None:

@@ -29,20 +29,20 @@ from mirror.repeats import RepeatedErrors
 _log = structlog.get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
-"""Time without drops, while other records are delivered, after which an episode of drops ends. Without this
-delay, a queue that is full now and then would cause endless log lines."""
+"""An episode of drops ends after this time without drops, if other records are delivered. Without this delay,
+a queue that is full occasionally would cause many log lines."""
 
 
 _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 
 
 class RecordTopic(Generic[_Record]):
-    """A topic of one kind of record. Publishing never blocks and never fails. Thread-safe.
+    """Publisher of one record type to a topic. Publishing never blocks and never fails. Thread-safe.
 
-    Measurements must not stop the mirror: records are discarded and counted if the queue is full, if the
-    topic is missing, or if no broker stores them within `delivery_seconds`. One log line marks the start of
-    an episode of drops, and one its end. An episode ends if records are delivered and none was dropped for a
-    while, or if none was dropped for longer than any record can wait. `now` returns monotonic seconds.
+    Metrics must not stop the mirror: records are dropped and counted if the queue is full, if the topic is
+    missing, or if no broker stores them within `delivery_seconds`. An episode of drops is logged twice: at
+    its start and at its end. An episode ends if records are delivered and none was dropped for a while, or if
+    none was dropped for longer than any record can wait. `now` returns monotonic seconds.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class RecordTopic(Generic[_Record]):
 
 
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:
-    """Return the topic of mirror metrics, keyed by cluster, topic and partition."""
+    """Return the publisher of mirror metrics. Record keys consist of cluster, topic and partition."""
     return RecordTopic(
         cluster,
         topic,
@@ -154,5 +154,5 @@ def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[Mirror
 
 
 def placement_event_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[PlacementEvent]:
-    """Return the topic of placement events, keyed by the event's own key."""
+    """Return the publisher of placement events. The record key is the key of the event."""
     return RecordTopic(cluster, topic, PlacementEvent, lambda event: event.event_key)

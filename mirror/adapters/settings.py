@@ -16,12 +16,12 @@ class TlsSettings(Settings):
     """Files for TLS connections."""
 
     ca_file: str = ""
-    """PEM file with the certificate authorities of the servers; empty: the system's certificate
-    authorities."""
+    """PEM file with the certificate authorities that sign server certificates; if empty, the system's
+    certificate authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
-    """PEM file of the key of `certificate_file`."""
+    """PEM file with the private key of the certificate in `certificate_file`."""
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
 
@@ -38,9 +38,11 @@ class KafkaSecurity(TlsSettings):
     password: SecretStr = SecretStr("")
     """Password for PLAIN and SCRAM."""
     password_file: str = ""
-    """File with the password, instead of `password`. Read at startup; a trailing line end is ignored."""
+    """File that contains the password, as an alternative to `password`. Headrace reads the file at startup
+    and ignores a trailing line end."""
     token_file: str = ""
-    """File that contains a bearer token (OAUTHBEARER); read again for every authentication."""
+    """File that contains a bearer token (OAUTHBEARER). Headrace reads the file again for every
+    authentication."""
     kerberos_service: str = "kafka"
     """Kerberos service name of the brokers (GSSAPI)."""
 
@@ -100,8 +102,9 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Rack of this instance, in the terms of `broker.rack`. If the brokers have a `replica.selector.class`,
-    records are read from the replica that the leader selects, or from the leader if that replica fails."""
+    """Rack of this instance, written like the `broker.rack` of the brokers. If the brokers have a
+    `replica.selector.class`, records are read from the replica that the leader selects, or from the leader if
+    that replica fails."""
     advertised: list[str] = Field(default=["*"])
     """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
     excludes. Headrace does not connect to other listeners."""
@@ -109,11 +112,12 @@ class KafkaCluster(Settings):
     """Principals allowed to read from this cluster (`*` matches any text). Without authentication, the
     entries are compared with the owner of the datastream."""
     writers: list[str] = Field(default=["*"])
-    """Principals allowed to create topics on this cluster and to copy into them, as in `readers`."""
+    """Principals allowed to create topics on this cluster and to copy into these topics. The entries have the
+    same form as in `readers`."""
     adopters: list[str] = Field(default=["*"])
-    """Principals allowed to copy into existing topics and to add partitions to such topics, as in `readers`.
-    Unless the list contains `*`, a datastream must also set `destination.adopt` or
-    `destination.grow_existing`."""
+    """Principals allowed to copy into existing topics and to add partitions to existing topics. The entries
+    have the same form as in `readers`. Unless the list contains `*`, a datastream must also set
+    `destination.adopt` or `destination.grow_existing`."""
     groups: list[str] = Field(default=["*"])
     """Consumer groups (`*` matches any text) to which datastreams may commit positions on this cluster. Only
     an operator can set a `group.id` that is not in the list. Everyone who may read a datastream can read the
@@ -136,12 +140,12 @@ class ZooKeeperSecurity(TlsSettings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Who may access znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
+    """Access to znodes that Headrace creates. `creator`: only Headrace's identity. `open`: everyone.
     `automatic`: like `creator` if a mechanism is set, otherwise like `open`."""
 
     @property
     def is_private(self) -> bool:
-        """True if only Headrace's identity may access znodes that Headrace creates."""
+        """True if only Headrace's own identity may access the znodes that Headrace creates."""
         return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
 
     @model_validator(mode="after")
@@ -179,25 +183,24 @@ class ZooKeeperSettings(Settings):
 
 
 SNAPSHOT_SUFFIX: Final = "-snapshots"
-"""Suffix of the topic of snapshots."""
+"""Suffix of the name of the snapshot topic."""
 
 
 class CoordinationSettings(Settings):
     """Coordination of several instances through a Kafka cluster instead of ZooKeeper, if `cluster` is set."""
 
     cluster: str = ""
-    """Alias of the Kafka cluster that stores the state of the service. Cannot be combined with
+    """Alias of the Kafka cluster that stores the state of the service. This setting cannot be combined with
     `[zookeeper]`."""
     topic: str = "headrace-coordination"
     """Topic for changes of the state; instances with the same topic form one service. A second topic, with
-    the suffix `-snapshots`, contains snapshots of the state. Headrace creates both topics if they are
-    missing."""
+    the suffix `-snapshots`, contains snapshots of the state. Headrace creates missing topics."""
     replication_factor: int = Field(default=-1, ge=-1)
-    """Replication factor of these topics when Headrace creates them; -1: three, or the number of brokers if
-    there are fewer."""
+    """Replication factor with which Headrace creates the two topics. -1 means 3, or the number of brokers if
+    the cluster has fewer than 3."""
     session_timeout_seconds: Seconds = Field(default=6.0, ge=1.0)
     """Time without contact after which an instance is considered dead. If a broker fails and the election of
-    another leader takes longer than 70 % of this time, all copying stops until then."""
+    another leader takes longer than 70 % of this time, all copying stops until the election ends."""
     connect_timeout_seconds: Seconds = 30.0
     """Time to wait for the cluster at startup."""
 

@@ -44,12 +44,12 @@ _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
-"""Maximum number of requests in flight; a server with some thousands stops reading."""
+"""Maximum number of requests in flight; a server with thousands of pending requests stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
-"""Number of session timeouts for which servers may reject the session before a new session is started.
-Servers reject it if they have lost data, so that their last change is older than that of the session."""
+"""Number of session timeouts for which servers may reject the session before a new session is started. A
+server that has lost data rejects a session that has seen newer changes."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
-"""Results of operations in a transaction that failed because of another operation."""
+"""Result of an operation in a transaction that failed because of another operation."""
 
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -153,9 +153,8 @@ class ZooKeeper:
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
-        """Return the root and its children that anyone with network access may read or change, as full paths.
-
-        Omits nodes whose ACL cannot be read.
+        """Return the full paths of the nodes, among the root and its children, that anyone with network
+        access may read or change. Omit nodes whose ACL cannot be read.
         """
         root = self._settings.root
         paths = [root, *(f"{root}/{name}" for name in self.children(""))]
@@ -180,7 +179,7 @@ class ZooKeeper:
         return made.removeprefix(self._settings.root)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
-        """Create all nodes, and first their missing parents, with `_WINDOW` requests in flight."""
+        """Create missing parents and then all nodes, with up to `_WINDOW` requests in flight."""
         made = {path for path, _ in nodes}
         parents = sorted({path.rpartition("/")[0] for path in made} - made)
         self._all(parents, lambda path: self._client.ensure_path_async(self._full(path)))
@@ -212,7 +211,7 @@ class ZooKeeper:
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Return the results by path, in the given order, omitting nodes that raise `left_out`."""
+        """Return the results by path, in the given order. Omit nodes whose requests raise `left_out`."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
@@ -322,8 +321,8 @@ class ZooKeeper:
             self._client.exists_async(self._full("")).rawlink(self._answered_beat)
 
     def answer_seconds(self) -> float:
-        """Return the time that the last heartbeat's response took, or the time waited for the current
-        heartbeat's response if that is longer."""
+        """Return the response time of the last heartbeat. If the current heartbeat has waited longer for its
+        response, return this waiting time."""
         beats = list(self._beats)
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
 
@@ -364,9 +363,8 @@ class ZooKeeper:
         self._contact = max(self._contact, sent)
 
     def _follow_connecting(self) -> None:
-        """Wrap kazoo's connect to record its errors and the granted timeout.
-
-        kazoo exposes neither; the granted timeout is derived from its read timeout.
+        """Wrap kazoo's connect to record connection errors and the granted session timeout. kazoo exposes
+        neither; the granted timeout is derived from kazoo's read timeout.
         """
         connection = self._client._connection  # noqa: SLF001
         connect = connection._connect  # noqa: SLF001
@@ -423,8 +421,7 @@ def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
 
 
 class _Forward:
-    """Watch callback that can be compared, so that kazoo keeps one callback per path instead of one per
-    read."""
+    """Comparable watch callback, so that kazoo keeps one callback per path instead of one per read."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

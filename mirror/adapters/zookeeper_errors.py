@@ -1,4 +1,4 @@
-"""Translation of kazoo's errors into Headrace's."""
+"""Translates kazoo's errors into errors of Headrace."""
 
 from __future__ import annotations
 

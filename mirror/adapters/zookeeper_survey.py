@@ -1,7 +1,7 @@
-"""Survey of the ZooKeeper servers by the four-letter words `srvr` and `dirs`.
+"""Inspects the ZooKeeper servers with the four-letter words `srvr` and `dirs`.
 
 These commands need no session and no authentication. A server responds only to words in its
-`4lw.commands.whitelist`, by default only `srvr`. No word reports the free disk space.
+`4lw.commands.whitelist`, by default only `srvr`. No four-letter word reports the free disk space.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _server_facts(connect: Connect, host: str, port: int, seconds: float) -> Ser
 
 
 def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
-    """Return the response, which ends with the connection. Raises OSError."""
+    """Return the response. The server ends the response by closing the connection. Raises OSError."""
     found = b""
     with connect(address, _left(until)) as connection:
         connection.sendall(word)
@@ -104,7 +104,7 @@ def _left(until: float) -> float:
 
 
 def _fields(text: str) -> Mapping[str, str]:
-    """Return the values of lines `Name: value` by lower-case name."""
+    """Parse lines of the form `Name: value`; return the values by lower-case name."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 

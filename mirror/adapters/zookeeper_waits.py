@@ -1,9 +1,9 @@
 """Socket waits of kazoo's thread, which close the connection to a server that stops responding.
 
-By default, kazoo creates and closes a selector for each wait. That takes five system calls, and the thread
-waits for the interpreter lock after each; `poll` is one system call. kazoo counts every request that it sends
-as a ping, and does not notice that responses are missing. A busy client would therefore stay connected to a
-frozen server until ZooKeeper ends the session.
+By default, kazoo creates and closes a selector for each wait. A selector takes five system calls, and the
+thread waits for the interpreter lock after each call; `poll` takes one. kazoo counts every request that it
+sends as a ping, and does not notice that responses are missing. A busy client would therefore stay connected
+to a frozen server until ZooKeeper ends the session.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _MOVE_SHARE: Final = 0.4
 timeout. The client moves to another server before the lease of the instance ends, even if the last response
 is a second old."""
 _ONLY_SERVER_SHARE: Final = 2 / 3
-"""The same share of the session timeout, if there is no other server."""
+"""Time without a response after which the client reconnects if there is no other server, as a share of the
+session timeout."""
 _AVOIDED_SECONDS: Final = 60.0
-"""Time for which a server that did not respond is tried only after the others."""
+"""Time for which an unresponsive server is tried only after all other servers."""
 
 Ready = tuple[list[socket], list[socket], list[socket]]
 HostPort = tuple[str, str, int]
@@ -77,7 +78,7 @@ class ServerWatch:
     ) -> Ready:
         """Wait like `ready`. Raises ConnectionDropped if a response of the server is overdue.
 
-        Only kazoo's main loop waits for two sockets: that of the server, and a socket that announces new
+        Only kazoo's main loop waits for two sockets: the server's socket, and a socket that announces new
         requests.
         """
         server = self._connection._socket  # noqa: SLF001
@@ -133,7 +134,8 @@ class ServerWatch:
 
 
 def _has_decrypted(server: Any) -> bool:
-    """Return whether TLS has decrypted data that the kernel no longer reports."""
+    """Return whether the TLS layer has buffered decrypted data. The kernel does not report such data as
+    readable."""
     pending = getattr(server, "pending", None)
     return pending is not None and pending() > 0
 

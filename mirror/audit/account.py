@@ -1,4 +1,4 @@
-"""Expectations of a stored ledger and its offset map about the records of a partition. Pure."""
+"""Expected records of a partition, according to the stored ledger and offset map. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class LedgerAccount:
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record was copied; count it if not."""
+        """Return whether the record was copied; if not, count the record."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)
         return False
 
     def is_copy(self, first: int, following: int, target: int, target_next: int) -> bool:
-        """Return whether the map has the offsets [target, target_next) for all of [first, following)."""
+        """Return whether the offset map maps all of the source range [first, following) to [target,
+        target_next)."""
         is_as_long = following - first == target_next - target
         return is_as_long and self._left_out.are_copied(first, following) and self.origin(target) == first
 
@@ -43,11 +44,12 @@ class LedgerAccount:
         return offset if precision is Precision.EXACT else None
 
     def is_left_out(self, start: int, end: int) -> bool:
-        """Return whether every record of [start, end) was skipped on purpose. They may be undecodable."""
+        """Return whether every record of [start, end) was skipped on purpose. Skipped records may be
+        undecodable."""
         return self._left_out.are_left_out(start, end)
 
     def note_left_out(self, source: int, count: int) -> None:
-        """Count a batch of `count` records that was skipped on purpose as a whole."""
+        """Count the `count` records of a batch that was skipped on purpose as a whole."""
         self._tally.note(source, count)
 
     def is_missing(self, source: int) -> bool:
@@ -55,18 +57,19 @@ class LedgerAccount:
         return not self._left_out.is_copied(source) and not self._left_out.are_left_out(source, source + 1)
 
     def note_arrived(self, source: int) -> None:
-        """Count a record as copied that was counted as not copied before. After the destination has lost
-        records, the ledger may state a larger gap than there is."""
+        """Reclassify a record as copied that was previously counted as not copied. After the destination has
+        lost records, the ledger may report a larger gap than really exists."""
         self._tally.note(source, -1)
 
     def uncopied(self) -> Uncopied:
-        """Return the numbers of records that were not copied."""
+        """Return the number of records that were not copied, by class."""
         return self._tally.judge()
 
 
 def settled_offset(progress: LaneProgress, target_end: int, open_to: int) -> int:
-    """Return the source offset up to which copies can be read: a transaction may be committed in the progress
-    topic first. `target_end`, `open_to`: ends of the copy without and with open transactions."""
+    """Return the source offset before which all copies are readable. The progress topic may commit a
+    transaction before the destination partition does. `target_end`, `open_to`: last stable offset and high
+    watermark of the copy."""
     if target_end < (progress.offset_map.target_end or 0) <= open_to:
         return progress.offset_map.source_behind(target_end) or progress.ledger.start
     return progress.next_offset

@@ -1,7 +1,7 @@
 """Certificates of audits and reports on switch-overs: JSON documents with an Ed25519 signature, and signed
 HTML. Pure.
 
-A certificate is valid only in its exact bytes: the file must be the canonical form of its document.
+A certificate is valid only if the bytes of its file are exactly the canonical form of its document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE_SIGNATURE_BYTES: Final = len(_PAGE_SIGNATURE % bytes(88))
 
 
 def signing_key(pem: bytes) -> Ed25519PrivateKey:
-    """Return the private key of a PEM file. Raises ConfigError."""
+    """Read a private key from a PEM file. Raises ConfigError."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -37,7 +37,7 @@ def signing_key(pem: bytes) -> Ed25519PrivateKey:
 
 
 def verification_key(pem: bytes) -> Ed25519PublicKey:
-    """Return the public key of a PEM file with a public or private key. Raises ConfigError."""
+    """Read a public key from a PEM file with a public or private key. Raises ConfigError."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -60,14 +60,15 @@ def _no_key(kind: str) -> ConfigError:
 
 
 def sign(document: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
-    """Return the file of a certificate."""
+    """Return the bytes of a certificate file for a document."""
     signature = base64.b64encode(key.sign(_canonical(document))).decode()
     return _canonical({**document, _SIGNATURE: signature})
 
 
 def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict[str, Any]:
-    """Return the document of a certificate. `kind`: expected value of its field `kind`, empty for audits,
-    which have none. Raises CorruptData unless the owner of the key has signed exactly these bytes."""
+    """Verify a certificate file, and return its document. `kind`: expected value of the document's field
+    `kind`; empty for certificates of audits, which lack the field. Raises CorruptData unless the owner of the
+    key has signed exactly these bytes."""
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -90,7 +91,7 @@ def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict
 
 
 def sign_page(page: str, key: Ed25519PrivateKey) -> bytes:
-    """Return an HTML file that ends with a comment, the signature of all bytes before it."""
+    """Sign an HTML file: append a comment with the signature of all preceding bytes."""
     content = page.encode()
     return content + _PAGE_SIGNATURE % base64.b64encode(key.sign(content))
 

@@ -1,4 +1,4 @@
-"""Compare a partition with its copy: read both sides and match their records.
+"""Compares a partition with its copy: reads both logs and matches their records.
 
 The copy may grow during the comparison. Records before the end offset that the source had when the comparison
 started must arrive at the destination. Later records are compared only up to the end of the copy.
@@ -22,14 +22,14 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 Look = Callable[[LogRange], Awaitable[int]]
-"""Function that returns the current end offset of one side."""
+"""Function that returns the current end offset of one of the two logs."""
 
 
 @dataclass
 class Comparison:
     """Result for one partition. `source_end` and `target_end`: ends of the compared ranges. `uncopied`:
-    source records that were not compared because the map lacks them. `source_sum`, `target_sum`: with
-    `MatchRules.sums`."""
+    number of source records that were not compared because the offset map lacks them. `source_sum`,
+    `target_sum`: present if `MatchRules.sums` is set."""
 
     found: PartitionFindings = field(default_factory=PartitionFindings)
     source_end: int = 0
@@ -48,10 +48,10 @@ async def compare(
     look: Look | None = None,
     origins_end: int = 0,
 ) -> Comparison:
-    """Compare every record of one side with its counterpart.
+    """Compare every source record with its copy.
 
-    `look`: returns the current end of a side; None if the logs do not grow. `origins_end`: source offset. A
-    record that only the destination has may be a copy of any source record before it. Raises Unreachable,
+    `look`: returns the current end of a log; None if the logs do not grow. `origins_end`: source offset. A
+    record that exists only at the destination may be a copy of any earlier source record. Raises Unreachable,
     CorruptData.
     """
     run = _Run(source, target, account, rules or MatchRules(), look)
@@ -70,8 +70,8 @@ async def compare(
 async def _explain(
     surplus: Surplus, source: LogRange, account: LedgerAccount | None, compared_end: int
 ) -> None:
-    """Read the source again for the contents of records that only the destination has. `compared_end`: end of
-    the compared range."""
+    """Read the source again to find records equal to records that exist only at the destination.
+    `compared_end`: end of the compared range."""
     here = LogCursor(source)
     has_missing = account is not None and account.uncopied().missing > 0
     while (surplus or has_missing) and (batch := await here.peek()) is not None:
@@ -91,7 +91,7 @@ async def _explain(
 
 
 class _Run:
-    """One pass over both sides."""
+    """One pass over both logs."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Run:
         self._is_source_newer = False
 
     async def read(self) -> None:
-        """Read both sides to their ends."""
+        """Read both logs to their ends."""
         while True:
             has_source, has_target = await self._has_source(), await self._has_target()
             if has_source and has_target:
@@ -131,7 +131,7 @@ class _Run:
                 return
 
     async def _read_rest(self) -> None:
-        """Read the rest of one side after the other has ended."""
+        """Read the rest of one log after the end of the other log."""
         while await self._has_source() or await self._has_target():
             self._open()
             if self.matcher.source and self.matcher.source[0].offset >= self._source.end:
@@ -139,7 +139,7 @@ class _Run:
             self.matcher.match_rest()
 
     def _open(self) -> None:
-        """Decode the next batch of each side whose previous records have all been matched."""
+        """Decode the next batch of each log whose previous records have all been matched."""
         matcher = self.matcher
         if not matcher.source and self.here.has_batch:
             read = self.here.pop()
@@ -180,7 +180,8 @@ class _Run:
         return bool(self.matcher.target) or await self.there.peek() is not None
 
     async def _match_whole(self) -> bool:
-        """Match the next batches by their bytes. Return False if their records have to be matched."""
+        """Match the next batches by comparing their bytes. Return False if the batches must be matched record
+        by record."""
         matcher, account = self.matcher, self._account
         if matcher.source or matcher.target or matcher.needs_records or not self._rules.compares_content:
             return False
@@ -205,9 +206,8 @@ class _Run:
         return True
 
     async def _extend_source(self) -> bool:
-        """Extend the source if the copy has more records, which were written after the end was determined.
-
-        Return whether it has any.
+        """Extend the source range if the copy has more records, which were written after the end was
+        determined. Return whether there are more source records.
         """
         if self._look is None or self._is_source_newer:
             return False
@@ -216,7 +216,7 @@ class _Run:
         return await self._has_source()
 
     async def _extend_target(self) -> bool:
-        """Wait for more records of the copy as long as it grows. Return whether there are any."""
+        """Wait for more records while the copy grows. Return whether more records have arrived."""
         assert self._look is not None, "only growing logs are extended"
         loop = self._target.cluster.loop
         until = loop.now() + _PATIENCE_SECONDS

@@ -1,9 +1,10 @@
-"""Compare numbers of records by offsets alone, without reading records. Pure.
+"""Compares numbers of records by offsets alone, without reading records. Pure.
 
-Without compaction and transactions, each offset of a log between its start and its end is a record. The
-offset map states the destination offset of each copied record, as the destination's brokers acknowledged it.
-So offsets of the map beyond the destination's end are missing records, and offsets between two copied records
-that the map lacks are surplus. Content, and records that a broker lost inside a log, cannot be judged.
+Without compaction and transactions, every offset between the start and the end of a log has a record. The
+offset map contains the destination offset of each copied record, as acknowledged by the destination's
+brokers. Map entries at or after the destination's end are therefore missing records. Destination offsets
+between copied records that are not in the map are surplus records. This method detects neither changed
+contents nor records that a broker lost in the middle of a log.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from mirror.audit.windows import WindowTally
 
 @dataclass(frozen=True, slots=True)
 class CountRules:
-    """Rules of counting. `timestamp`: timestamp of a record in the window to which the offsets belong.
-    `has_markers`: offsets without a record may be markers of transactions, or records of other writers.
-    `may_repeat`: the delivery guarantee allows records to arrive again."""
+    """Rules of counting. `timestamp`: timestamp of any record in the window to which the offsets belong.
+    `has_markers`: surplus offsets may be transaction markers, or records of other producers. `may_repeat`:
+    the delivery guarantee permits duplicates."""
 
     timestamp: int
     has_markers: bool = False
@@ -64,7 +65,7 @@ def count_copies(
 
 
 def _note(found: Comparison, tally: WindowTally, finding: Finding, number: int) -> None:
-    """Record one finding that stands for several records."""
+    """Record a finding that represents several records."""
     found.found.note(finding)
     tally.note(finding)
     tally.count(finding.verdict.value, finding.timestamp, number - 1)

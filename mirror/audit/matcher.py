@@ -1,9 +1,10 @@
-"""Match the records of a partition with those of its copy, one by one and in order. Pure.
+"""Matches the records of a partition with the records of its copy, one by one and in order. Pure.
 
-Both sides are read in offset order. The offset map names the counterpart of each record; without a map, the
-counterpart is the next record. A record that is not equal to its counterpart waits, by digest, until the
-other side shows the same content elsewhere. Records that still wait at the end are missing, altered or
-surplus. Memory grows with the number of waiting records, never with the size of the logs.
+Source and destination are read in offset order. The offset map identifies the counterpart of each record;
+without a map, the counterpart is the next record. A record that is not equal to its counterpart waits in a
+table, keyed by digest, until the other log has a record with the same content. Records that still wait at the
+end are missing, altered or surplus. Memory grows with the number of waiting records, never with the size of
+the logs.
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record
 
 ROOM: Final = 50_000
-"""Maximum number of waiting records of each side, about 20 MB."""
+"""Maximum number of waiting records of each log, which use about 20 MB."""
 REPLACED_TIME: Final = -2
-"""Timestamp of records whose timestamp the destination has replaced (LogAppendTime)."""
+"""Placeholder timestamp of records whose timestamp the destination has replaced (LogAppendTime)."""
 _KEY_DIGEST_BYTES: Final = 12
 _LONGEST_VALUE: Final = 60
 
 
 class CopyAccount(Protocol):
-    """Statements of a ledger and its offset map about the records of a partition."""
+    """Expected records of a partition, according to a ledger and its offset map."""
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record at a source offset should be at the destination; count it if not."""
+        """Return whether the record at a source offset should be at the destination; if not, count the
+        record."""
         ...
 
     def origin(self, target: int) -> int | None:
-        """Return the source offset of the record at a destination offset; None if the map has none."""
+        """Return the source offset of the record at a destination offset; None if the offset map lacks the
+        record."""
         ...
 
     def place(self, source: int) -> int | None:
-        """Return the destination offset of the copy of a source record; None if the map has none."""
+        """Return the destination offset of the copy of a source record; None if the offset map lacks the
+        record."""
         ...
 
 
@@ -46,10 +50,10 @@ class CopyAccount(Protocol):
 class MatchRules:
     """Rules of a comparison.
 
-    `compares_content`: False if transforms change the records, so only the offset map shows which record is
-    whose copy. `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: others write
-    to the destination topic too. `sums`: add up the records of both sides. `windows`: counts the records by
-    window of event time.
+    `compares_content`: False if transforms change records, so that only the offset map identifies copies.
+    `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: other producers write to
+    the destination topic, too. `sums`: compute sums of the records of both logs. `windows`: counts the
+    records by window of event time.
     """
 
     compares_content: bool = True
@@ -63,8 +67,8 @@ class MatchRules:
 
 @dataclass(slots=True, eq=False)
 class _Unmatched:
-    """A record without a counterpart so far. `beside`: the record of the other side at its place. `key`:
-    digest of its key, if the compaction of its copy may explain its absence."""
+    """A record without a counterpart so far. `beside`: the record of the other log at the corresponding
+    position. `key`: digest of the record's key, if compaction of the copy may explain the missing record."""
 
     offset: int
     timestamp: int
@@ -76,7 +80,7 @@ class _Unmatched:
 
 
 class _UnmatchedRecords:
-    """Waiting records of one side."""
+    """Waiting records of one log."""
 
     def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
         self._room = room
@@ -85,7 +89,7 @@ class _UnmatchedRecords:
         self._by_digest: dict[bytes, list[_Unmatched]] = {}
         self.count = 0
         self.dropped = 0
-        """Number of records for which there was no room."""
+        """Number of records that exceeded the maximum and were only counted."""
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -96,7 +100,7 @@ class _UnmatchedRecords:
         return sorted(found, key=lambda waiting: waiting.offset)
 
     def add(self, waiting: _Unmatched) -> None:
-        """Add a record, or only count it if there is no room."""
+        """Add a record. If the maximum is reached, only count the record."""
         if self.count >= self._room:
             self.dropped += 1
             waiting.is_done = True
@@ -112,7 +116,7 @@ class _UnmatchedRecords:
         return self.remove(same[0]) if same else None
 
     def remove(self, waiting: _Unmatched) -> _Unmatched:
-        """Remove a record that waits."""
+        """Remove a waiting record."""
         same = self._by_digest[waiting.digest]
         same.remove(waiting)
         if not same:
@@ -124,7 +128,7 @@ class _UnmatchedRecords:
 
 class Matcher:
     """Matching of one partition. Append records to `source` and `target`, in offset order, and call `match`;
-    at the end, call `finish`. `account`: None without a ledger."""
+    at the end, call `finish`. `account`: None if there is no ledger."""
 
     def __init__(self, rules: MatchRules, account: CopyAccount | None) -> None:
         self._rules = rules
@@ -133,20 +137,21 @@ class Matcher:
         self.target: deque[Record] = deque()
         self.found = PartitionFindings()
         self.source_sum, self.target_sum = RangeSum(), RangeSum()
-        """Sums of the records that should be copied, and of those at the destination, with `rules.sums`."""
+        """Sums over the source records that should be copied, and over the destination records, if
+        `rules.sums` is set."""
         self._windows = rules.windows
         self._absent = _UnmatchedRecords(rules.room, "missing", rules.windows)
         self._surplus = _UnmatchedRecords(rules.room, "foreign", rules.windows)
         self._by_key: dict[bytes, _Unmatched] = {}
         self._last = (-1, -1)
-        """Largest offsets of both sides that were matched."""
+        """Largest matched source offset and destination offset."""
         self._is_shifted = False
-        """True while the offset map is wrong, and the next record is the counterpart instead."""
+        """True while the offset map is found to be wrong; the counterpart is then the next record."""
 
     @property
     def needs_records(self) -> bool:
-        """True if even equal batches must be decoded: to sum their records, or because a later record may
-        explain the absence of an earlier one."""
+        """True if even equal batches must be decoded: to compute sums, or because a later record may explain
+        a missing earlier record."""
         return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
@@ -172,7 +177,7 @@ class Matcher:
             self._windows.leave_out(here.timestamp)
 
     def match(self) -> None:
-        """Match records while both sides have one."""
+        """Match records until one of the logs has no further record buffered."""
         while self.source and self.target:
             self._match_next(self.source[0], self.target[0])
 
@@ -233,11 +238,11 @@ class Matcher:
         return here[1:] == there[1:]
 
     def _settle_source(self, here: Record, there: Record | None = None) -> bool:
-        """Match the next source record with a waiting record of the destination. Return whether one was
-        found.
+        """Match the next source record with a waiting record of the destination. Return whether there was
+        such a record.
 
-        `there`: next record of the destination. If the map places the copy after it, the waiting record is an
-        earlier duplicate, as after a takeover with at-least-once.
+        `there`: next record of the destination. If the offset map places the copy after `there`, the waiting
+        record is an earlier duplicate, for example from a takeover with at-least-once delivery.
         """
         if not self._surplus or not self._rules.compares_content:
             return False
@@ -264,7 +269,7 @@ class Matcher:
         return True
 
     def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int) -> None:
-        """Count a record that arrived at another offset than expected."""
+        """Count a record that arrived at an unexpected offset."""
         counts = self.found.counts
         if target_stamp not in (stamp, REPLACED_TIME):
             counts.altered += 1
@@ -285,7 +290,7 @@ class Matcher:
 
     def _wait_here(self, here: Record, *, has_place: bool = False) -> _Unmatched:
         """Add a source record to the waiting records. `has_place`: the destination has a different record at
-        its offset."""
+        the expected offset."""
         waiting = _Unmatched(here.offset, here.timestamp, content_digest(here))
         if self._rules.target_compacts and not has_place and here.key is not None:
             if here.value is None:  # the log cleaner removes tombstones
@@ -300,8 +305,8 @@ class Matcher:
         return waiting
 
     def _explain_by_key(self, here: Record) -> None:
-        """Explain an absent record by a later record with the same key: compaction has removed the earlier
-        one."""
+        """Explain a missing record by a later record with the same key, because compaction removes the
+        earlier record."""
         waiting = self._by_key.pop(_key_digest(here.key), None) if here.key is not None else None
         if waiting is not None and not waiting.is_done:
             self._absent.remove(waiting)
@@ -327,7 +332,7 @@ class Matcher:
         return waiting
 
     def match_rest(self) -> None:
-        """Match the records of one side after the other has ended."""
+        """Match the remaining records of one log after the other log has ended."""
         while self.source:
             here = self.source[0]
             if self._account is not None and not self._account.is_expected(here.offset):
@@ -342,7 +347,7 @@ class Matcher:
                 self._wait_there(there, self._origin(there))
 
     def finish(self) -> Surplus:
-        """Return the surplus of the destination, once both sides have ended."""
+        """Return the surplus records of the destination, after both logs have ended."""
         self.match()
         self.match_rest()
         return self._judge()
@@ -368,7 +373,7 @@ class Matcher:
 
 
 class Surplus:
-    """Records that only the destination has. Call `show` with records of the source, and then `judge`."""
+    """Records that exist only at the destination. Call `show` with records of the source, then `judge`."""
 
     def __init__(
         self, found: PartitionFindings, waiting: _UnmatchedRecords, windows: WindowTally | None = None
@@ -380,7 +385,7 @@ class Surplus:
         self._origins: dict[bytes, int] = {}
 
     def __bool__(self) -> bool:
-        """Return whether the source may still have some of these records."""
+        """Return whether any of these records may still be found at the source."""
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:
@@ -390,7 +395,8 @@ class Surplus:
             self._origins.setdefault(digest, here.offset)
 
     def take(self, here: Record) -> bool:
-        """Match a source record that was not copied according to the ledger. Return whether it arrived."""
+        """Match a source record that was not copied according to the ledger. Return whether the destination
+        has the record."""
         digest = content_digest(here)
         if digest not in self._wanted:
             return False
@@ -406,7 +412,8 @@ class Surplus:
         return True
 
     def judge(self) -> PartitionFindings:
-        """Return the findings. A record that the source has is duplicated, any other record is foreign."""
+        """Return the findings. A surplus record is duplicated if the source has an equal record, otherwise
+        foreign."""
         for waiting in self._waiting:
             origin = self._origins.get(waiting.digest)
             verdict = Verdict.FOREIGN if origin is None else Verdict.DUPLICATED

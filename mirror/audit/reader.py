@@ -1,6 +1,6 @@
-"""Read a range of a partition for an audit, independently of the code that copies.
+"""Reads a range of a partition for an audit, independently of the code that copies.
 
-Only fetches and batch headers are needed to walk a log. A batch is decoded only if its records are needed.
+A scan of a log needs only fetches and batch headers. A batch is decoded only if its records are needed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ async def _unlimited(_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offsets [start, end) of a partition. `committed`: skip aborted transactions. `on_read`: callback for
-    the number of offsets read since the last call. `pace`: awaited after each fetch, with its bytes."""
+    """Offsets [start, end) of a partition. `committed`: skip aborted transactions. `on_read`: called with the
+    number of offsets read since the last call. `pace`: awaited after each fetch, with the size of the fetch
+    in bytes."""
 
     cluster: Cluster
     place: TopicPartition
@@ -55,7 +56,7 @@ class LogRange:
 
 
 class StoredBatch(NamedTuple):
-    """A batch of a log, or a message of formats 0 and 1 (`header` None), with its offsets [first, next)."""
+    """A batch with the offsets [first, next). `header`: None for a message in format 0 or 1."""
 
     data: memoryview
     header: BatchHeader | None
@@ -68,14 +69,14 @@ class StoredBatch(NamedTuple):
         return self.header is not None and bool(self.header.attributes & LOG_APPEND_TIME)
 
     def payload_bytes(self, records: int) -> int:
-        """Return the size of some of its records as stored, without the header of the batch."""
+        """Return the stored size of a number of records of the batch, without the batch header."""
         if self.header is None:
             return len(self.data)
         return (len(self.data) - HEADER_SIZE) * records // max(self.header.record_count, 1)
 
     def first_time(self, start: int) -> int:
-        """Return the timestamp of the first record from an offset on. If the batch header does not contain
-        it, return the largest timestamp of the batch."""
+        """Return the timestamp of the first record at or after an offset. If the batch header does not
+        contain this timestamp, return the maximum timestamp of the batch."""
         if self.header is None:
             return self.records(start, self.next)[0].timestamp
         is_first = self.first >= start and not self.replaces_time
@@ -93,7 +94,8 @@ class StoredBatch(NamedTuple):
 
 
 def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
-    """Return whether the bytes of two batches show that their records are equal, without decoding them."""
+    """Return whether two batches have equal records according to their bytes, without decoding the
+    records."""
     here, there = one.header, two.header
     if here is None or there is None or one.replaces_time or two.replaces_time:
         return False
@@ -106,8 +108,8 @@ def equal_contents(one: StoredBatch, two: StoredBatch) -> bool:
 
 
 class LogCursor:
-    """Cursor over the batches with records of a range, in order, without markers and aborted records.
-    `step_bytes`: initial limit of a fetch, which returns at least one batch."""
+    """Cursor over the batches of a range, in order, without control batches and aborted records.
+    `step_bytes`: initial size limit of a fetch; a fetch returns at least one batch."""
 
     def __init__(self, log: LogRange, step_bytes: int = _STEP_BYTES) -> None:
         self._log = log
@@ -120,12 +122,12 @@ class LogCursor:
 
     @property
     def has_batch(self) -> bool:
-        """Return whether a batch was fetched and not taken yet."""
+        """Return whether a fetched batch is buffered."""
         return bool(self._batches)
 
     @property
     def first(self) -> int:
-        """Offset of the next batch, or the position if none is buffered."""
+        """Offset of the next buffered batch, or the read position if no batch is buffered."""
         return self._batches[-1].first if self._batches else self.position
 
     def extend(self, end: int) -> None:
@@ -133,7 +135,8 @@ class LogCursor:
         self.end = max(self.end, end)
 
     async def peek(self) -> StoredBatch | None:
-        """Return the next batch; None at the end. Raises Unreachable, CorruptData."""
+        """Return the next batch without removing it; None at the end of the range. Raises Unreachable,
+        CorruptData."""
         while not self._batches:
             part = await self._next_part()
             if part is None:
@@ -144,7 +147,7 @@ class LogCursor:
         return self._batches[-1]
 
     def pop(self) -> StoredBatch:
-        """Take the batch that `peek` has returned."""
+        """Remove and return the batch that `peek` has returned."""
         return self._batches.pop()
 
     async def _next_part(self) -> FetchedPartition | None:
@@ -192,14 +195,15 @@ class LogCursor:
 class _AbortedProducers:
     """Producers whose transactional batches are hidden until their abort marker.
 
-    Deliberately not the filter of the lane: an audit must not repeat its mistakes."""
+    An audit deliberately does not use the filter of the lane, so that it does not repeat the filter's
+    errors."""
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._first = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._producers: set[int] = set()
 
     def hide(self, data: memoryview, header: BatchHeader, *, committed: bool) -> bool:
-        """Return whether the records of the batch are hidden from a consumer."""
+        """Return whether a consumer does not see the records of the batch."""
         while self._first and self._first[-1][0] <= header.last_offset:
             self._producers.add(self._first.pop()[1])
         if header.attributes & CONTROL:

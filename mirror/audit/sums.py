@@ -1,4 +1,4 @@
-"""Digests of records, and order-insensitive sums over ranges of them. Pure."""
+"""Digests of records, and order-insensitive sums over ranges of records. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def content_digest(record: Record) -> bytes:
 
 
 class RangeSum:
-    """Number of records, bytes of their keys and values, and the sum modulo 2^64 of a hash over key, value,
-    headers and timestamp of each."""
+    """Number of records, total size of keys and values in bytes, and the sum modulo 2^64 of the hashes of all
+    records. A hash covers key, value, headers and timestamp."""
 
     __slots__ = ("hash", "payload_bytes", "records")
 

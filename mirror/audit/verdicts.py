@@ -1,4 +1,4 @@
-"""Results of an audit: counts of records, and findings with the offsets to look at. Pure."""
+"""Results of an audit: counts of records, and findings with their offsets. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Verdict(StrEnum):
     """Verdict on a record, or on a window of event time."""
 
     COMPLETE = "complete"
-    """Every source record is at the destination, or an explanation says why not."""
+    """Every source record is at the destination or has an expected reason to be absent."""
     LATE = "late"
     """Some source records are not copied yet."""
     UNKNOWN = "unknown"
     """The records could not be compared."""
     MISSING = "missing"
-    """A source record that should be at the destination is not there."""
+    """A source record that should be at the destination is missing."""
     DUPLICATED = "duplicated"
-    """The destination has a source record more often than the source."""
+    """The destination has more copies of a record than the source."""
     ALTERED = "altered"
     """Key, value, headers, timestamp or order differ."""
     FOREIGN = "foreign"
-    """The destination has a record that the source does not have."""
+    """A record at the destination does not exist at the source."""
 
 
 _BY_SEVERITY: Final = (
@@ -48,9 +48,9 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A record with a verdict. An offset of -1 means that the side has no such record. `timestamp` is that of
-    the source record, or of the destination record without one. `what`: the difference, if the verdict does
-    not show it."""
+    """A record with a verdict. An offset of -1 means that the cluster has no such record. `timestamp`:
+    timestamp of the source record, or of the destination record if there is no source record. `what`:
+    description of the difference; empty if the verdict suffices."""
 
     verdict: Verdict
     source_offset: int
@@ -73,10 +73,10 @@ class Finding:
 class RecordCounts:
     """Numbers of records by result.
 
-    `equal`: arrived unchanged. `reordered`: of these, not in the source's order; `misplaced`: of these, in
-    order but not at the destination offset that the offset map states. `target_compacted`,
-    `source_compacted`: removed by compaction at the destination, or at the source after they were copied.
-    `unrelated`: records of other writers in a shared destination topic.
+    `equal`: arrived unchanged. `reordered`: equal records that arrived out of order. `misplaced`: equal
+    records in order, but at a destination offset different from the offset map. `target_compacted`: removed
+    by compaction at the destination. `source_compacted`: removed by compaction at the source after the copy.
+    `unrelated`: records of other producers in a shared destination topic.
     """
 
     equal: int = 0
@@ -96,8 +96,8 @@ class RecordCounts:
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
-        """Return the most severe verdict. `uncopied`: further missing records, which were never copied;
-        `unjudged`: number of source offsets that are not copied yet."""
+        """Return the most severe verdict. `uncopied`: number of additional missing records, which were never
+        copied. `unjudged`: number of source offsets that are not copied yet."""
         found = {
             Verdict.MISSING: self.missing + uncopied,
             Verdict.ALTERED: self.altered + self.reordered,
@@ -118,6 +118,6 @@ class PartitionFindings:
     at_least: bool = False
 
     def note(self, finding: Finding) -> None:
-        """Keep a finding, unless `MOST_FINDINGS` of its verdict are kept already."""
+        """Keep a finding, unless `MOST_FINDINGS` findings with its verdict are already kept."""
         if sum(one.verdict is finding.verdict for one in self.findings) < MOST_FINDINGS:
             self.findings.append(finding)

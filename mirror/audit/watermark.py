@@ -1,11 +1,13 @@
-"""Complete through T: the watermark of an audit that continues while records arrive. Pure.
+"""The watermark of a continuous audit: the time before which the copy is known to be complete. Pure.
 
 The end of the source log, read after a time t, is beyond every record that was written before t. Once the
-audit has compared all records before that end, every record written before t is at the destination. With the
-stated lateness, the time between a record's timestamp and its arrival at the source, this holds for all
-records with timestamps before t minus the lateness. Timestamps of records are never trusted.
+audit has compared all records before that end, every record written before t is at the destination. Lateness
+is the maximum time between a record's timestamp and its arrival at the source. All records with a timestamp
+before t minus the lateness are therefore at the destination. The watermark itself does not depend on
+timestamps of records.
 
-An end is the high watermark, not the last stable offset: an open transaction may still commit older records.
+The end of a log is its high watermark, not its last stable offset, because an open transaction may still
+commit older records.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class PartitionWatermark:
         self.through_ms: int | None = None
 
     def observe(self, at_ms: int, end: int) -> None:
-        """Note the end of the source log, which was requested at that time. If it is lower than before, the
-        log was truncated or replaced, and the higher ends no longer count."""
+        """Record an end of the source log. `at_ms`: time of the request. If the end is lower than an earlier
+        end, the log was truncated or replaced, and higher ends are dropped."""
         while self._ends and self._ends[-1][1] > end:
             self._ends.pop()
         self._ends.append((at_ms, end))
@@ -40,18 +42,18 @@ class PartitionWatermark:
             self._ends = deque(list(self._ends)[1::2])  # the watermark becomes coarser, never later
 
     def compared(self, position: int, *, is_clean: bool) -> None:
-        """Note that all records before a source offset were compared. A difference stops the watermark."""
+        """Record that all records before a source offset were compared. A difference stops the watermark."""
         self._is_stopped |= not is_clean
         while not self._is_stopped and self._ends and self._ends[0][1] <= position:
             self.through_ms = self._ends.popleft()[0]
 
     def end_at(self, at_ms: int) -> int:
-        """Return an end of the source log that was noted by then; 0 if none is kept."""
+        """Return the highest end of the source log that was recorded up to a time; 0 if none is kept."""
         return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
 
     @property
     def is_stopped(self) -> bool:
-        """True after a difference."""
+        """True after a difference was found."""
         return self._is_stopped
 
     def resume(self, through_ms: int | None, *, is_stopped: bool) -> None:
@@ -59,7 +61,7 @@ class PartitionWatermark:
         self.through_ms, self._is_stopped = through_ms, is_stopped
 
     def restart(self) -> None:
-        """Start again from the newest end: all records before it must be compared again."""
+        """Keep only the newest end: all records before this end must be compared again."""
         self.through_ms, self._is_stopped = None, False
         self._ends = deque(list(self._ends)[-1:])
 
@@ -72,7 +74,8 @@ class CompleteThrough:
         self._observed_ms: int | None = None
 
     def observe(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the ends of all source logs, requested at that time. Partitions without one were deleted."""
+        """Record the ends of all source partitions. `at_ms`: time of the request. A partition without an end
+        was deleted."""
         for place in self._partitions.keys() - ends.keys():
             del self._partitions[place]
         for place, end in ends.items():
@@ -89,12 +92,12 @@ class CompleteThrough:
 
     @property
     def topics(self) -> Collection[str]:
-        """Names of the observed topics, in order."""
+        """Sorted names of the observed topics."""
         return sorted({place.topic for place in self._partitions})
 
     def through(self, lateness_ms: int, topic: str | None = None) -> int | None:
-        """Return the time before which every record of a topic (default: of all topics) is at the
-        destination; None if unknown."""
+        """Return the time before which every record of a topic is at the destination; None if unknown.
+        `topic`: None means all topics."""
         found = [mark.through_ms for place, mark in self._partitions.items() if topic in (None, place.topic)]
         known = [through_ms for through_ms in found if through_ms is not None]
         return min(known) - lateness_ms if known and len(known) == len(found) else None

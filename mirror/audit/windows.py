@@ -1,4 +1,4 @@
-"""Results of an audit by window of event time: additive counts, with offsets to look at. Pure.
+"""Results of an audit by window of event time: additive counts, and findings with their offsets. Pure.
 
 A record belongs to the window `timestamp - timestamp mod window`, as in Kafka Audit and Chaperone. A record
 without a timestamp belongs to the current window.
@@ -20,9 +20,9 @@ MOST_OFFSETS: Final = 5
 
 @dataclass(slots=True)
 class WindowCounts:
-    """Records of a window. `records`: arrived as they were. `explained`: absent or surplus for a reason that
-    is no fault, such as a filter or compaction. `stored_bytes`: size of the source records that were read,
-    as stored without batch headers. `findings`: the first differences."""
+    """Records of a window. `records`: arrived unchanged. `explained`: missing or surplus for an expected
+    reason, such as a filter or compaction. `stored_bytes`: stored size of the source records that were read,
+    without batch headers. `findings`: the first differences."""
 
     records: int = 0
     missing: int = 0
@@ -41,7 +41,7 @@ class WindowCounts:
             self.note(finding)
 
     def note(self, finding: Finding) -> None:
-        """Keep a finding if there is room."""
+        """Keep a finding, unless `MOST_OFFSETS` findings are already kept."""
         if len(self.findings) < MOST_OFFSETS:
             self.findings.append(finding)
 
@@ -61,7 +61,7 @@ COUNTED: Final = tuple(each.name for each in fields(WindowCounts) if each.name !
 
 
 class WindowTally:
-    """Counts by start of the window, epoch ms. `now_ms`: time of records without a timestamp."""
+    """Counts of windows by their start (epoch ms). `now_ms`: time assigned to records without a timestamp."""
 
     def __init__(self, length_ms: int, now_ms: int) -> None:
         self._length_ms = length_ms
@@ -70,12 +70,13 @@ class WindowTally:
         self.windows: dict[int, WindowCounts] = {}
 
     def start_of(self, timestamp: int) -> int:
-        """Return the start of the window of a timestamp."""
+        """Return the start of the window that contains a timestamp."""
         stamp = timestamp if timestamp >= 0 else self._now_ms
         return stamp - stamp % self._length_ms
 
     def count_payload(self, records: Sequence[Record], size: int) -> None:
-        """Count the payload of records that are stored together in `size` bytes, the same for each."""
+        """Count the payload of records that together use `size` bytes; each record counts for an equal
+        share."""
         passed = 0
         for start, number in Counter(self.start_of(record.timestamp) for record in records).items():
             share = size * (passed + number) // len(records) - size * passed // len(records)
@@ -83,16 +84,16 @@ class WindowTally:
             passed += number
 
     def is_one(self, first: int, last: int) -> bool:
-        """Return whether two timestamps belong to one window."""
+        """Return whether two timestamps belong to the same window."""
         return self.start_of(first) == self.start_of(last)
 
     def count(self, name: str, timestamp: int, number: int = 1) -> None:
-        """Count records under a name of `COUNTED`."""
+        """Add records to the count with a name from `COUNTED`."""
         found = self._of(self.start_of(timestamp))
         setattr(found, name, getattr(found, name) + number)
 
     def note(self, finding: Finding) -> None:
-        """Count one record by its finding, and keep the finding if there is room."""
+        """Count one record by its finding, and keep the finding unless the window lists the maximum."""
         self.count(finding.verdict.value, finding.timestamp)
         self._of(self.start_of(finding.timestamp)).note(finding)
 
@@ -102,8 +103,9 @@ class WindowTally:
         self._uncopied[start] = self._uncopied.get(start, 0) + number
 
     def settle(self, missing: int) -> None:
-        """Assign verdicts to the records that the offset map lacks. `missing` of them count as missing, in
-        the oldest windows because it is unknown which records they are; the others count as explained."""
+        """Assign verdicts to the records that the offset map lacks. `missing`: number of these records that
+        count as missing, in the oldest windows because it is unknown which records are missing. All other
+        records count as explained."""
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)
             missing -= lost

@@ -1,4 +1,4 @@
-"""Access to a cluster: addresses, TLS, credentials. Built from settings by the composition root."""
+"""Access to a cluster: addresses, TLS, credentials. `access_from` builds a `ClusterAccess` from settings."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ClusterAccess:
 
     @property
     def principal(self) -> str:
-        """Principal under which brokers know this client, as in their ACLs; a description if only the brokers
-        know the principal."""
+        """Principal of this client in the brokers' ACLs, such as `User:mirror`. If only the brokers can
+        determine the principal, this is a description of it instead, for messages."""
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
@@ -49,7 +49,7 @@ class ClusterAccess:
         return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
-        """Raise Unreachable for a listener that brokers may not advertise."""
+        """Raise Unreachable if the settings do not allow connections to this listener."""
         if not self.may_reach(server):
             raise Unreachable(
                 f"a broker advertises {shown(server.host)}:{server.port}, which is not allowed",
@@ -57,8 +57,8 @@ class ClusterAccess:
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether a connection to a listener is allowed. Connections to bootstrap servers are always
-        allowed."""
+        """Return whether the settings allow connections to this listener. Connections to bootstrap servers
+        are always allowed."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]

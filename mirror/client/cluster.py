@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
-"""Role of a separate connection, because responses of coordinators wait until their own log is replicated."""
+"""Role of a separate connection for coordinators, which may respond only after replication."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
@@ -45,7 +45,7 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role, in case a broker closes each on its first request."""
+"""Minimum interval between connections for a role; a broker may close each on the first request."""
 
 
 class Cluster:
@@ -69,7 +69,7 @@ class Cluster:
         self.silent_since = inf
         """Due time of the oldest outstanding response, or of the first late response of a slow broker."""
         self.silence = ""
-        """Description of the broker to which `silent_since` refers, and of its delay."""
+        """Description of the broker behind `silent_since` and of its delay."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -105,7 +105,7 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """Addresses by broker id, each once: discovered brokers, and bootstrap servers under negative ids."""
+        """Distinct addresses by broker id: discovered brokers, and bootstrap servers under negative ids."""
         seeds = set(self._seeds.values())
         found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
         return {**self._seeds, **found}
@@ -144,7 +144,7 @@ class Cluster:
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
         """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
 
-        `nodes`: addresses of the leaders in that response. Ignores an epoch that is not newer than known.
+        `nodes`: addresses of the leaders in that response. Ignored unless `epoch` is newer.
         """
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
@@ -162,7 +162,7 @@ class Cluster:
         return min([seconds for seconds in found if seconds > 0], default=0.0)
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the topic's id from the latest metadata; empty if it has none."""
+        """Return the topic's id from the latest metadata; empty if the topic has no id."""
         known = self.topics.get(topic)
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
@@ -221,7 +221,7 @@ class Cluster:
         return connection
 
     async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace a connection without responses if the broker responds on another connection."""
+        """Replace a silent connection if the broker responds on a new one."""
         self._probed_at[place] = inf
         endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
         try:
@@ -272,13 +272,13 @@ class Cluster:
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller, or with KRaft to a broker that forwards it."""
+        """Send a request to the controller, or with KRaft to a broker, which forwards the request."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the brokers and these topics. Combines concurrent calls. Raises Unreachable."""
+        """Refresh the metadata of brokers and these topics. Combines calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
@@ -292,7 +292,7 @@ class Cluster:
             self._learn(await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE])))
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
-        """Return the metadata of every topic with a legal name. Raises Unreachable."""
+        """Return the metadata of every topic with a valid name. Raises Unreachable."""
         return self._learn(await self.ask(metadata(None)))
 
     def _learn(self, answer: ClusterMetadata) -> dict[str, TopicMetadata]:
@@ -307,7 +307,7 @@ class Cluster:
         return found
 
     async def coordinator(self, kind: int, key: str) -> int:
-        """Return the coordinating broker, combining concurrent lookups. Raises Unreachable, NotAuthorized."""
+        """Return the broker id of the coordinator. Combines lookups. Raises Unreachable, NotAuthorized."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
@@ -336,11 +336,11 @@ class Cluster:
             missing = [key for key in missing if key not in found]
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Drop a coordinator that has moved, so that the next call looks it up."""
+        """Drop the cached coordinator, which has moved, so that the next call looks it up."""
         self._coordinators.pop((kind, key), None)
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator, retrying while it moves or loads. `error` extracts the code."""
+        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
     async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
@@ -360,7 +360,7 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Retry until success, a permanent error, or a timeout (default: the timeout of one request).
+        """Call `attempt` until success, a permanent error or a timeout (default: that of one request).
 
         Refreshes the topic's metadata between attempts, since its leader may have moved.
         """

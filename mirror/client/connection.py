@@ -2,7 +2,7 @@
 
 While a response exceeds the free memory, the client stops reading from the socket, and so the broker stops
 sending. The connection is closed if a response stalls, or if the response's announced size exceeds the limit
-of its request. Brokers act only on whole requests: the end of a request may be sent later.
+of its request. Brokers process only complete requests, so the end of a request may be sent later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip above which distance limits a connection's rate; about a tenth within a data centre."""
+"""Round trip above which distance limits a connection's rate. Within a data centre, it is about 0.2 ms."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the loop serves other sockets."""
@@ -98,7 +98,7 @@ class Connection:
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request. Its body must not change until the response arrives."""
+        """Send a request, whose body must not change until the response arrives."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -186,7 +186,7 @@ class Connection:
         return await promise
 
     def throttle(self, milliseconds: int) -> None:
-        """Apply a throttle time of the broker (KIP-219), during which it reads no requests."""
+        """Apply a throttle time (KIP-219), during which the broker reads no requests."""
         if milliseconds > 0:
             now = self._loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
@@ -195,7 +195,7 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Postpone the due times of outstanding responses for a delay that the broker has not caused."""
+        """Postpone the due times of outstanding responses, because the delay is not the broker's fault."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
@@ -210,7 +210,7 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time at which the oldest outstanding response was due, including the time for its transfer.
+        """Time at which the oldest outstanding response was due, transfer time included.
 
         Infinity if no response is outstanding, or while this client lacks memory to receive the response.
         """
@@ -232,8 +232,8 @@ class Connection:
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the response to a request with `wait_seconds` is much later than the response before
-        it. A second connection then shows whether the broker is silent, or only this connection."""
+        """Return whether the next response is much later than the previous one (only if `wait_seconds` is
+        set). A second connection then shows whether the broker is silent, or only this connection."""
         is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
         return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
 
@@ -336,10 +336,10 @@ class Connection:
         self._expect()
 
     def _expect(self) -> None:
-        """Set the socket's low-water mark to the rest of the response, to avoid needless wake-ups.
+        """Set the socket's low-water mark to the size of the missing rest of the response.
 
-        The kernel also wakes the loop when the receive buffer is full. Every wake-up costs a round of the
-        loop.
+        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs a
+        round of the loop.
         """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
@@ -379,7 +379,7 @@ class Connection:
         return True
 
     def _announced(self, position: int) -> int:
-        """Return the size of the frame at that position. Raises CorruptData if no request allows it."""
+        """Return the size of the frame at a position. Raises CorruptData if no request allows that size."""
         size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
         if not self._pending:
             raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")

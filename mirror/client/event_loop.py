@@ -1,4 +1,4 @@
-"""Single-threaded event loop: one selector, readiness callbacks, timers, and coroutines that await either.
+"""Single-threaded event loop: one selector, callbacks for ready sockets, timers, and coroutines.
 
 Fetch and produce use callbacks, because they run most often. Sequences of requests, such as connecting or
 comparing log ends, are coroutines, which are easier to read. An error that a coroutine does not handle is a
@@ -104,8 +104,8 @@ class Loop:
         self.clock = clock
         self._selector = selector or selectors.DefaultSelector()
         self.new_socket: Callable[[int, int], socket.socket] = socket.socket
-        """Function that creates the socket of a connection, given family and type. The selector must support
-        such sockets."""
+        """Function that creates the socket of a connection, given the address family and the socket type. The
+        selector must support the sockets of this function."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -161,7 +161,7 @@ class Loop:
         return promise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
-        """Run a coroutine. `run_once` raises its error if no waiter receives it."""
+        """Run a coroutine. If the coroutine fails and nothing awaits it, `run_once` raises the error."""
         done = Promise[T]()
         number = next(self._numbers)
         self._coroutines[number] = coroutine
@@ -279,7 +279,7 @@ class RunWhile:
 class RecheckCondition:
     """Awaitable that makes `RunWhile` check its condition immediately.
 
-    Await it after a call that may have changed the condition.
+    Use `await RecheckCondition()` after a call that may have changed the condition.
     """
 
     def __await__(self) -> Generator[None, None, None]:

@@ -20,12 +20,13 @@ from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versio
 from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
-"""Default limit of a batch. Brokers accept no larger request by default (`socket.request.max.bytes`), so
-larger batches do not exist."""
+"""Default maximum size of a batch in bytes. Brokers accept no larger request by default
+(`socket.request.max.bytes`), so their logs contain no larger batches."""
 _AGAIN_AFTER: Final = 0.8
 """Fraction of the session lifetime after which this client authenticates again (KIP-368)."""
 _INCOMPLETE_SECONDS: Final = 0.1
-"""Interval of the checks whether the end of an incomplete request was sent."""
+"""Interval at which a connection that is to authenticate again checks whether the end of an incomplete
+request was sent."""
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
@@ -73,7 +74,7 @@ class ConnectionConfigs(NamedTuple):
         return cls(config, config, config, config)
 
     def for_role(self, role: str) -> ConnectionConfig:
-        """Return the options for a role, by its prefix."""
+        """Return the options for a connection with this role, according to the prefix of the role."""
         if role.startswith(LIVE):
             return self.live
         if role.startswith(AHEAD):
@@ -153,8 +154,8 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
-    """Create the authentication exchange. For Kerberos this happens in a thread, because it waits for a
-    ticket from the Kerberos servers."""
+    """Create the authentication exchange. For Kerberos, a separate thread creates the exchange, because the
+    creation waits for a ticket from the Kerberos servers."""
     if access.mechanism != _KERBEROS:
         return SaslExchange(access, host)
     try:

@@ -28,7 +28,8 @@ _STEP_BYTES: Final = 1024 * 1024
 
 
 class FetchWait(NamedTuple):
-    """Maximum wait of the broker for records, and the role of the connection that waits."""
+    """Maximum time for which the broker waits for records, and the role of the connection that sends the
+    request."""
 
     milliseconds: int = _WAIT_MS
     role: str = ASIDE
@@ -40,7 +41,7 @@ _SHORT_WAIT: Final = FetchWait()
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """Fetch once from a partition's leader. Repeat the request while the broker returns empty responses
+    """Fetch once from a partition's leader. Repeats the request while the broker returns empty responses
     because of a quota.
 
     Raises Unreachable if there is no leader, otherwise the error for the broker's error code.

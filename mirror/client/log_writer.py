@@ -17,7 +17,7 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection, on which a broker that waits for replicas delays no other request."""
+"""Role of a separate connection; a write that waits for replicas delays later requests of its connection."""
 
 
 async def write_patiently(

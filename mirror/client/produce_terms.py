@@ -23,7 +23,7 @@ def replication_ms(timeout_seconds: float) -> int:
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the version of Produce: with topic ids, or as the transaction protocol requires."""
+    """Return the common version of Produce; before KIP-890, one that adds no partition to a transaction."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and not has_implicit_transactions(connection):
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -33,6 +33,6 @@ def produce_version(connection: Connection, *, in_transaction: bool) -> int:
 def has_implicit_transactions(connection: Connection) -> bool:
     """Return whether the cluster has finalised part 2 of KIP-890.
 
-    If so, Produce requests add partitions to a transaction, and every transaction has its own epoch.
+    If finalised, Produce requests add partitions to a transaction, and every transaction has its own epoch.
     """
     return connection.features.features.get(TRANSACTION_FEATURE, 0) >= IMPLICIT_LEVEL

@@ -1,9 +1,10 @@
 """Producer ids.
 
 Each lane has its own producer id, under a transactional id that contains group and partition. The next owner
-of the id gets a higher producer epoch. From the first batch of the new owner on, the broker rejects batches
-of the former owner, but only in that partition. Acquiring the id does not stop a batch in flight. `fence`
-stops it with an empty aborted transaction, which leaves one control record.
+of the id gets a higher producer epoch. In a partition that has a batch of the new owner, the broker rejects
+batches of the former owner. Before the first batch of the new owner, the broker still accepts batches of the
+former owner that are in flight. `fence` makes the broker reject them: it aborts an empty transaction, which
+writes one control record.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id with a new epoch. The current owner of the id loses it.
+    """Acquire the producer id of a transactional id with a new epoch. The current owner loses the producer
+    id.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -46,10 +48,11 @@ async def retake_identity(
 ) -> ProducerStamp | None:
     """Reacquire the transactional producer id that this lane had as `former`.
 
-    Return None if another owner has taken it since. Before every attempt, the current epoch is read from the
-    coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
-    that acquires the id between these two requests therefore keeps it, unless it also starts a transaction in
-    that time. Raises Unreachable, NotAuthorized; Fenced if another owner took the id in between.
+    Return None if the coordinator shows another owner. Before every attempt, the current epoch is read from
+    the coordinator (Kafka 3.0 or later), and the id is acquired only if the epoch is still the same. An owner
+    that acquires the id between reading the epoch and acquiring the id therefore keeps the id, unless this
+    owner also starts a transaction in that time. Raises Unreachable, NotAuthorized; Fenced if another owner
+    acquired the id after the epoch was read.
     """
 
     async def attempt() -> ProducerStamp | None:
@@ -73,10 +76,10 @@ async def retake_identity(
 async def reacquire_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: ProducerStamp
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id again with a new epoch. Requires that no transaction of
-    `former` is open.
+    """Acquire again, with a new epoch, the producer id that this lane had as `former`. Requires that no
+    transaction of `former` is open.
 
-    Raises Fenced if another owner has taken the id since, Unreachable, NotAuthorized.
+    Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
     """
     call = init_producer_id(name, int(timeout_seconds * 1000), (former.producer_id, former.epoch))
     answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
@@ -84,9 +87,9 @@ async def reacquire_identity(
 
 
 async def has_identity(cluster: Cluster, name: str) -> bool:
-    """Return whether a transactional id has an owner; False if the cluster does not report it.
+    """Return whether a transactional id has an owner; False if the cluster does not report owners.
 
-    Reporting requires Kafka 3.0 and the Describe right. Raises Unreachable.
+    Requires Kafka 3.0 and the permission Describe on the transactional id. Raises Unreachable.
     """
     if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
         return False
@@ -104,7 +107,7 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 
 def _right(name: str) -> str:
-    """Return the right that the identity requires."""
+    """Return the permission that this client needs for the producer id."""
     return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
 
 
@@ -119,12 +122,13 @@ def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional:
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker reject all batches of former owners in that partition; return the id to continue with.
+    """Make the broker reject all batches of former owners in that partition; return the new producer id and
+    epoch.
 
-    Writes a transaction marker, and then acquires the id again. The coordinator grants the id only when every
-    replica has the marker. All records of former owners are then below the high watermark, and readable. If
-    the new epoch does not directly follow the old one, another owner has acquired the id after the marker was
-    written. The marker does not stop that owner, so another marker is written.
+    Writes a transaction marker, and then acquires the id again. The coordinator returns the new epoch only
+    when every replica has the marker. All records of former owners are then below the high watermark, and
+    readable. If the new epoch does not directly follow the old one, another owner has acquired the id after
+    the marker was written. The marker does not fence that owner, so another marker is written.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)
@@ -134,8 +138,8 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction that contains only that partition. This ends all open transactions of the producer
-    id in the partition.
+    """Abort a transaction that contains only that partition. The abort ends all open transactions of the
+    producer id in the partition.
 
     Raises Fenced, Unreachable.
     """
@@ -162,8 +166,8 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""Last EndTxn version that keeps the epoch. Transactions whose partitions were added explicitly require
-it."""
+"""Last EndTxn version that does not change the producer epoch. Required for transactions whose partitions
+were added explicitly."""
 
 
 async def end(

@@ -23,22 +23,22 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of an outage with refused connections or missing responses. Failed logins are another."""
+"""Kind of an outage: refused connections or missing responses. Failed logins are a separate kind."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
-"""Time for which a broker still counts as silent after a connection without responses was closed. A new
-connection proves only after `PATIENCE_SECONDS` that the cluster still does not respond."""
+"""Time for which a broker still counts as silent after a connection without responses was closed. Only after
+`PATIENCE_SECONDS` does a new connection show that the broker still sends no responses."""
 SLOWEST_LINK: Final = 256 * 1024
 """Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
 
 
 class Promptness:
-    """Detects whether the responses of a connection are much later than requested.
+    """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
 
     After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: time at which the response was due, not counting its transfer and its processing by
-    the broker.
+    seconds. `sent_at`: due time of a response: when the request was sent, plus the wait for which the request
+    allows; without transfer and processing.
     """
 
     __slots__ = ("_until", "seconds", "since", "usual")
@@ -81,8 +81,8 @@ class Promptness:
 
 
 class _Silence(NamedTuple):
-    """Silence of an address: its start, and the latest time at which it was observed. `is_over`: whether the
-    address has responded since."""
+    """A period without responses from an address: when it began, and when it was last observed. `is_over`:
+    whether the address has responded again."""
 
     began: float
     latest: float
@@ -179,13 +179,13 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each address to which connections fail, since when they fail, and the last error."""
+        """Yield each address to which connections fail, the start of the failures, and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all other brokers, because the client no longer connects to them."""
+        """Drop the state of all brokers except these, because the client no longer connects to the others."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
@@ -218,13 +218,13 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of the silence for which a connection is tried again; `now` without a silence."""
+        """Return the start of an address's silence for a new attempt; `now` if it is not silent."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of a silence that was noticed again at `due`. A broker that sends no responses may
-        still accept connections in the meantime."""
+        """Return the start of the silence that includes `due`: earlier than `due` if the address was silent
+        shortly before. A silent broker may accept new connections in between."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due

@@ -1,7 +1,7 @@
 """Non-blocking socket I/O with TLS.
 
-A TLS record has 16 KB, and OpenSSL would receive each with two system calls. So encrypted bytes pass through
-buffers in memory, and one system call receives or sends many records.
+A TLS record has 16 KB, and OpenSSL would receive each with two system calls. Encrypted bytes therefore pass
+through buffers in memory, and one system call receives or sends many records.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirror.tls import certificate_file_of, validity_text
 
 _RECORD_BYTES: Final = 16 * 1024
 _RECORD_OVERHEAD: Final = 64
-"""Bytes that encryption adds to a record, or a few more."""
+"""Upper bound of the bytes that encryption adds to a TLS record."""
 _LARGEST_RECORD: Final = _RECORD_BYTES + 2048 + 5
 _WORTH_JOINING: Final = 4 * 1024
 _MOST_RECEIVED: Final = 128 * 1024
 _MOST_SENT: Final = 64 * 1024
-"""Maximum number of bytes encrypted at a time, which should stay in the cache of the processor."""
+"""Maximum number of bytes encrypted at a time; so few bytes stay in the cache of the processor."""
 
 
 class _Scratch(threading.local):
@@ -63,14 +63,15 @@ class TlsTransport(Transport):
         self._unsent = memoryview(b"")
         """Encrypted bytes that the socket has not taken yet."""
         self._owed = 0
-        """Number of plaintext bytes in it, which `send` reports when it has sent them."""
+        """Number of plaintext bytes in `_unsent`. `send` returns this number once the socket has taken all of
+        `_unsent`."""
 
     def broken(self, name: str, error: OSError) -> HeadraceError:
         """Return the error for the broken connection."""
         return broken(name, error, self._certificate_file)
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Fill the buffer as far as possible. Fewer bytes than fit mean that no more are available."""
+        """Fill the buffer as far as possible. If the buffer is not full, no more bytes are available."""
         tls, received, size = self._tls, self._received, len(buffer)
         filled, is_drained = 0, False
         while filled < size:
@@ -100,8 +101,8 @@ class TlsTransport(Transport):
         return filled or None
 
     def _receive(self, size: int) -> int | None:
-        """Receive encrypted bytes, at most `size`. Return their number, 0 at the end, None if there are
-        none."""
+        """Receive encrypted bytes, at most `size`. Return the number of bytes: 0 at the end of the stream,
+        None if no bytes are available."""
         scratch = _scratch.buffer
         try:
             count = self.socket.recv_into(scratch, size)
@@ -118,7 +119,7 @@ class TlsTransport(Transport):
     def expect(self, size: int) -> None:
         """Wake the loop only when `size` more bytes may have arrived. Raises OSError.
 
-        OpenSSL may have received a part of a record, which counts.
+        Waits for up to one TLS record less, because OpenSSL may already have a part of the next record.
         """
         super().expect(max(size - _LARGEST_RECORD, 1))
 
@@ -176,7 +177,7 @@ async def encrypt(
     except ssl.SSLCertVerificationError as error:
         raise NotAuthorized(
             f"certificate of {name} is not trusted: {error.verify_message}",
-            advice="set ca_file to the authority that signed it; the certificate must name that host",
+            advice="set ca_file to the CA that signed it; the certificate must contain the host name",
         ) from error
     except OSError as error:
         raise _failed_handshake(name, error, certificate_file_of(tls)) from error
@@ -231,7 +232,7 @@ def _failed_handshake(name: str, error: OSError, certificate_file: str) -> Headr
 def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
     """Return the error for a broken connection.
 
-    With TLS 1.3, a broker rejects a client certificate, or its absence, only after the handshake.
+    With TLS 1.3, a broker rejects an invalid or missing client certificate only after the handshake.
     `certificate_file`: file of the client certificate; empty if there is none, None without TLS.
     """
     return _rejection(name, error, certificate_file) or Unreachable(
@@ -240,9 +241,9 @@ def broken(name: str, error: OSError, certificate_file: str | None = None) -> He
 
 
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
-"""Words of the TLS alerts by which a server rejects a client certificate, or its absence."""
+"""Parts of the names of TLS alerts that a server sends if it rejects or requires a client certificate."""
 _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-"""Words of the errors of a handshake with a port that does not use TLS."""
+"""Parts of the error messages of a TLS handshake with a port that does not use TLS."""
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:

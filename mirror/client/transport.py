@@ -52,7 +52,7 @@ class Transport:
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
     def tcp_info(self, size: int) -> bytes:
-        """Return the first `size` bytes of the kernel's `struct tcp_info`; none if it is shorter."""
+        """Return the first `size` bytes of the kernel's `struct tcp_info`; no bytes if it is shorter."""
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size) if _HAS_TCP_INFO else b""
         return info if len(info) == size else b""
 

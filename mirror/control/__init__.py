@@ -1,5 +1,5 @@
 """Use cases of REST and the command line.
 
-They validate a request and write the desired state. The leader and the instances then act on it. Imports
-coordination's stores, ports, model and errors. Read `handlers.py`.
+A use case validates a request and writes the desired state; the leader and the instances then act on this
+state. Imports coordination's stores, ports, model and errors. Read `handlers.py`.
 """

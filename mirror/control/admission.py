@@ -1,9 +1,9 @@
-"""Rules for the clusters that a definition may read, write to and adopt topics of. Pure.
+"""Decides which clusters a definition may read from or write to, and whether it may adopt topics there. Pure.
 
-With authentication, rights belong to the principal, because callers can write any owner. Without
-authentication, they belong to the owner. The rules are checked when a datastream is created, and when a
-relevant field changes. Stored datastreams continue to run; `objection` returns the part that would now be
-rejected.
+With authentication, rights belong to the principal, because callers can specify any owner. Without
+authentication, rights belong to the owner. The rules are checked when a datastream is created, and when a
+relevant field changes. Stored datastreams continue to run. `objection` returns the part of a stored
+definition that would now be rejected.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names.
+"""Maximum size in bytes of an expression of a new datastream, enough for several hundred topic names.
 Expressions that were stored before this limit may be longer."""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Attributes that members of a group may leave unset to use the choice of the group."""
+"""Attributes that a member of a group may leave unset; the value of the other members then applies."""
 _MAY_DIFFER: Final = frozenset({"limits"})
 """Attributes in which existing members of a group may differ; the strictest value applies."""
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
@@ -47,7 +47,7 @@ class ClusterUse(StrEnum):
     """Kind of access to a cluster."""
 
     READ = "read"
-    """Copy its topics."""
+    """Copy topics from the cluster."""
     WRITE = "write"
     """Create topics on the cluster, and copy into them."""
     ADOPT = "adopt"
@@ -56,7 +56,7 @@ class ClusterUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Access rights at one cluster: names, with `*` for any text.
+    """Access rights at one cluster, as lists of names in which `*` matches any text.
 
     `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
     of the datastream may read the positions of these groups.
@@ -68,7 +68,7 @@ class ClusterRights:
     groups: Sequence[str] = _EVERYBODY
 
     def names(self, access: ClusterUse) -> Sequence[str]:
-        """Return the names with this access."""
+        """Return the names that have this kind of access."""
         return {
             ClusterUse.READ: self.readers,
             ClusterUse.WRITE: self.writers,
@@ -81,13 +81,13 @@ class ClusterRights:
         return not all("*" in names for names in (*map(self.names, ClusterUse), self.groups))
 
     def has_group(self, group: str) -> bool:
-        """Return whether a datastream of that name may commit its positions here."""
+        """Return whether a datastream with the name of this group may commit positions at this cluster."""
         return any(fnmatchcase(group, name) for name in self.groups)
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Returns the aliases that may denote the cluster of an address: all aliases except those of clusters known
-to be different."""
+"""Function that returns the aliases that may refer to the cluster of an address: all aliases except those of
+clusters known to be different."""
 
 
 class _Use(NamedTuple):
@@ -99,7 +99,7 @@ class _Use(NamedTuple):
 
 
 class _AdmissionProblem(NamedTuple):
-    """Reason why a definition may not use a cluster in some way."""
+    """Reason why a definition may not use a cluster in a particular way."""
 
     use: _Use
     detail: str
@@ -111,7 +111,7 @@ class Admission:
     """Rules for new and changed definitions.
 
     `clusters`: configured clusters by alias. `addresses`: patterns of other addresses that may be used.
-    `most_tasks`: maximum number of tasks in the limits of a datastream. `knows_callers`: whether rights
+    `most_tasks`: maximum number of tasks in the limits of a datastream. `knows_callers`: True if rights
     belong to principals. Stored definitions do not contain principals. `quotas`: quotas by owner.
     `strategies` and `providers`: return the names of the available placement strategies and load providers.
     """
@@ -125,8 +125,8 @@ class Admission:
     providers: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, owner: str, alias: ClusterRef, access: ClusterUse) -> str | None:
-        """Return why an owner or a principal lacks this access to a configured cluster; None if it has the
-        access."""
+        """Return the reason why an owner or a principal lacks this access to a configured cluster, or None if
+        access is permitted."""
         names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(owner, name) for name in names):
             return None
@@ -182,7 +182,7 @@ class Admission:
         found.check(InvalidRequest)
 
     def objection(self, stored: Datastream) -> str:
-        """Return the part of a stored definition that would be rejected now; empty if none.
+        """Describe the part of a stored definition that would be rejected now; empty if there is none.
 
         Clusters are compared by name only.
         """
@@ -193,8 +193,8 @@ class Admission:
         return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
-        """Return why a stored datastream is not mirrored, because a cluster is no longer configured; empty if
-        all clusters are configured.
+        """Return the reason why a stored datastream is not mirrored if one of its clusters is no longer
+        configured, otherwise an empty string.
         """
         uses = (use for use in _uses(stored) if use.access is not ClusterUse.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
@@ -202,8 +202,7 @@ class Admission:
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Return whether a datastream may write to existing topics at its destination.
 
-        If the datastream does not set the option, adopting is allowed if everyone may adopt topics of the
-        cluster.
+        If `datastream.adopts` is None, return True only if everyone may adopt topics of the cluster.
         """
         if datastream.adopts is not None:
             return datastream.adopts
@@ -218,7 +217,7 @@ class Admission:
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
     ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
-        """Return the topics that datastreams must not copy yet due to the quotas of their owners."""
+        """Return topics that datastreams may copy only partly because of their owners' quotas."""
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(
@@ -246,8 +245,7 @@ class Admission:
         return found
 
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """Return the problems of the consumer group to which a datastream commits positions, each with
-        advice.
+        """Return problems with the consumer group to which a datastream commits positions, each with advice.
 
         A `group.id` other than the name of the datastream requires a separate right (`api.access.rights`).
         """
@@ -303,7 +301,7 @@ class Admission:
 def _check_is_there(
     key: str, kind: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
 ) -> None:
-    """Reject the choice under this key of a datastream's placement if it is not available."""
+    """Add a problem if the value of this placement key is not an available choice."""
     if name is not None and name not in (known := names()):
         advice = f"available: {', '.join(known)}" if known else ""
         found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
@@ -315,7 +313,7 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 
 
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
-    """Check that a new member of a group is like the existing members, because they share tasks.
+    """Check that a new member of a group is compatible with the existing members, which share tasks with it.
 
     Raises InvalidRequest unless the datastream has the same owner, policies, limits, start, placement
     strategy and load provider as the group.
@@ -323,7 +321,7 @@ def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     for other in members:
         if differing := _differing(new, other):
             detail = (
-                f"datastreams of group {other.group} must be alike: its {differing} differs from {other.name}"
+                f"datastreams of group {other.group} must be alike: the {differing} of {other.name} differs"
             )
             pointer = pointer_to(["metadata", TASK_PREFIX])
             raise InvalidRequest(
@@ -352,7 +350,7 @@ def check_staying(
 
 
 def _parted(datastream: Datastream, other: Datastream) -> set[str]:
-    """Return the attributes in which members already differ, which earlier versions allowed."""
+    """Return the attributes in which two members already differ, because earlier versions permitted it."""
     theirs = _alike(other)
     return {
         trait
@@ -362,7 +360,8 @@ def _parted(datastream: Datastream, other: Datastream) -> set[str]:
 
 
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
-    """Return the first attribute that must be equal in a group but differs; empty if none."""
+    """Return the first attribute that differs although it must be equal within a group; an empty string if
+    there is none."""
     parted = _parted(new, other)
     return next(
         (trait for trait in _alike(new) if trait in parted and trait not in but),
@@ -371,7 +370,7 @@ def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) ->
 
 
 def _alike(datastream: Datastream) -> dict[str, object]:
-    """Return the attributes that members of a group have in common."""
+    """Return the attributes that must be equal for all members of a group."""
     return {
         "owner": _owner(datastream),
         "policy": datastream.policy,
@@ -395,7 +394,7 @@ def _uses(datastream: Datastream) -> list[_Use]:
 
 
 def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
-    """Return the parts of a definition that require rights, including the owner if owners have the rights."""
+    """Return the parts of a definition that require rights. Include the owner if rights belong to owners."""
     owner = "" if principal else _owner(datastream)
     return datastream.selection, owner, datastream.adopts, datastream.grows_existing
 
@@ -405,7 +404,7 @@ def _owner(datastream: Datastream) -> str:
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
-    """Check that an owner is a valid name, as for datastreams and task prefixes."""
+    """Check that an owner satisfies the rules for names of datastreams and task prefixes."""
     owner = new.metadata.get(OWNER, "")
     if former is None or former.metadata.get(OWNER) != owner:
         found.attempt("/owner", lambda: check_name(owner, "an owner"), None)

@@ -1,12 +1,11 @@
 """Reports of requested changes: the caller, the action (create, change, pause, move, ...), and the reason.
 
-Each change becomes an event for operators, and an audit line in the log, with the state before and after, the
-requester and the remote address.
+Each change is published as an event for operators and logged as an audit line. The event and the audit line
+contain the state before and after, the requester and the remote address.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.control.audit import audit
-from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
+from mirror.control.caller import Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.coordination.stores.requests import Request
@@ -39,27 +38,23 @@ _DONE: Final = {
 
 
 class Announcer:
-    """Stores and publishes events of changes. Losing an event does not fail the command."""
+    """Stores and publishes events of changes. A command succeeds even if its event is lost."""
 
     def __init__(
-        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock
+        self,
+        log: EventLog,
+        publish: Callable[[Sequence[PlacementEvent]], None],
+        clock: Clock,
+        caller: Caller,
     ) -> None:
         self._events = log
         self._publish = publish
         self._clock = clock
-        self._caller = NOBODY_IN_PARTICULAR
-
-    def of(self, caller: Caller) -> Announcer:
-        """Return an announcer for the actions of this caller."""
-        mine = copy.copy(self)
-        mine._caller = caller  # noqa: SLF001 - its own copy
-        return mine
+        self._caller = caller
 
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
-        """Return the event of a creation, and the entry that stores it.
-
-        To save a request, the entry is written in the transaction of the definition. Call `created`
-        afterwards.
+        """Return the event of a creation, and the node that stores the event. To save a request, write this
+        node in the transaction of the definition. Call `created` afterwards.
         """
         status = command.status
         how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
@@ -90,8 +85,8 @@ class Announcer:
     def status_changed(
         self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
     ) -> None:
-        """Announce that a datastream was paused, resumed, stopped or deleted; None for a damaged
-        definition.
+        """Announce that a datastream was paused, resumed, stopped or deleted. `before`, `after`: None for a
+        damaged definition.
         """
         action = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, action)

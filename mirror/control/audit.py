@@ -20,9 +20,10 @@ _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"
 """Event name of all audit lines."""
 SERVICE: Final = Caller("headrace", "service")
-"""Role of the leader when it acts without a request. Tokens and certificates cannot have this role."""
+"""Caller of changes that the leader makes without a request. Tokens and certificates cannot have this
+role."""
 MONITOR: Final = Caller("monitor", "service")
-"""The monitor of the leading instance."""
+"""Caller of changes that the monitor of the leading instance makes."""
 _VALUE_SHOWN: Final = 2_000
 
 
@@ -35,7 +36,8 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log a change with the values of the fields that differ; for a creation or a removal, all fields."""
+    """Log a change with the old and new values of changed fields; for a creation or a removal, log all
+    fields."""
     was, becomes = (shown_document(version) if version else {} for version in (before, after))
     changes = list(differences(was, becomes))
     _log.info(

@@ -37,7 +37,7 @@ class EveryRight:
     """All rights, for the service itself, and for every caller without authentication. Satisfies `Rights`."""
 
     def check(self, change: RequestedChange) -> None:
-        """Allow every change."""
+        """Permit every change."""
 
 
 _EVERY: Final = EveryRight()
@@ -45,10 +45,8 @@ _EVERY: Final = EveryRight()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Authenticated origin of a request.
-
-    `name`: name of the principal; empty without authentication. `remote`: remote address of the connection.
-    `request_id`: id of the call in the log.
+    """Origin of a request. `name`: name of the authenticated principal; empty without authentication.
+    `remote`: remote address of the connection. `request_id`: id of the call in the log.
     """
 
     name: str = ""
@@ -80,7 +78,7 @@ class Caller:
         self.rights.check(RequestedChange(name, before, after, members))
 
     def signed(self, requested_by: str) -> str:
-        """Return the name to store as the requester. `requested_by`: unverified name given in the call."""
+        """Return the requester to store with a change. `requested_by`: unverified name from the request."""
         if not self.name or requested_by == self.name:
             return requested_by
         return f"{self.name} (for {requested_by})"[:LONGEST_NAME] if requested_by else self.name
@@ -89,7 +87,7 @@ class Caller:
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
     """Return whether a change to the known datastream may affect the other datastream.
 
-    Datastreams with the same consumer group count regardless of their sources, because one cluster may have
+    Datastreams with the same consumer group count even if their sources differ, because one cluster may have
     two names.
     """
     return known.group == other.group or (is_new and known.consumer_group == other.consumer_group)

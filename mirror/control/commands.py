@@ -18,8 +18,8 @@ class CreateDatastream:
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
     not run yet. `is_taken_over`: the datastream was imported and keeps its creation time. Other datastreams
     get the current time, so that they cannot claim to be older than existing datastreams. `is_restored`: the
-    coordination store had lost the datastream; it also keeps its pauses and its halt. If the definition has a
-    `creation`, the call may be repeated. `reason` and `requested_by`: for the event.
+    coordination store had lost the datastream; it keeps its creation time, its pauses and its stop. If the
+    definition contains a `creation`, the call is idempotent. `reason`, `requested_by`: stored with the event.
     """
 
     datastream: Datastream
@@ -34,8 +34,8 @@ class CreateDatastream:
 class UpdateDatastream:
     """Replace a definition, within the limits of `mirror.model.datastreams.change`.
 
-    `before`: the version on which the change is based. `is_exact`: the version must be unchanged; otherwise
-    the datastream may have been paused, resumed or stopped since then, and its new state is kept.
+    `before`: the version on which the change is based. `is_exact`: require an unchanged version. Without it,
+    a pause, resume or stop since that version is permitted and preserved.
     """
 
     before: StoredDatastream
@@ -49,9 +49,9 @@ class UpdateDatastream:
 class ChangeStatus:
     """Pause, resume, stop or delete a datastream.
 
-    `action`: a key of `model.lifecycle.TRANSITIONS`. `reason` and `requested_by`: stored with a pause or a
-    stop, and for the events. `before`: expected version; None accepts any version. `until_ms`: end of a pause
-    in epoch milliseconds; replaces the end of an existing pause.
+    `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`, `requested_by`: stored with a pause or a stop,
+    and with the event. `before`: expected version; None accepts any version. `until_ms`: end of a pause in
+    epoch milliseconds; replaces the end of an existing pause.
     """
 
     name: DatastreamName
@@ -78,7 +78,7 @@ class ChangeGroup:
     until_ms: int | None = None
 
     def of(self, name: DatastreamName) -> ChangeStatus:
-        """Return the command for one member."""
+        """Return the same command for one member."""
         return ChangeStatus(name, self.action, self.reason, self.requested_by, None, self.until_ms)
 
 
@@ -87,7 +87,7 @@ class ChangePauses:
     """Pause partitions of a datastream, or resume them (`pause` false). Paused partitions stay assigned to
     their tasks.
 
-    `reason` and `requested_by`: stored with a pause, and for the events. `before` and `until_ms`: as in
+    `reason`, `requested_by`: stored with a pause, and with the event. `before`, `until_ms`: as in
     `ChangeStatus`.
     """
 

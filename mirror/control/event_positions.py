@@ -12,16 +12,14 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Publications in the log by number. The numbers of dropped publications are missing."""
+"""Publications in the event log by number. Numbers of dropped publications are missing."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 
 
 class EventPosition(NamedTuple):
-    """Position between two events.
-
-    Position after all earlier publications and the first `seen` events of this publication. `0-0` precedes
-    all events.
+    """Position in the event log: after all earlier publications and the first `seen` events of this
+    publication. `0-0` precedes all events.
     """
 
     publication: int
@@ -33,10 +31,8 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Remaining events of one publication. `missed`: whether publications before this publication and after
-    the position were dropped.
-
-    `events`: each with the position after it.
+    """Remaining events of one publication. `missed`: True if publications between the position and this
+    publication were dropped. `events`: events, each with the position after the event.
     """
 
     missed: bool

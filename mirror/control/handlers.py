@@ -1,11 +1,10 @@
-"""Execution of commands: they are checked, then the desired state is written with compare-and-set."""
+"""Executes commands: checks a command, then writes the desired state with compare-and-set."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.control.admission import Admission
@@ -60,7 +59,7 @@ _CREATION_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Shared state that the use cases read and write. `publish` is called with the events that are stored in
+    """Shared state that the use cases read and write. `publish`: called with every event that was stored in
     `events`."""
 
     definitions: DefinitionStore
@@ -68,45 +67,40 @@ class ControlStores:
     membership: Membership
     events: EventLog
     publish: Callable[[Sequence[PlacementEvent]], None] = lambda _: None
+    turns: OwnerLocks = field(default_factory=OwnerLocks)
 
 
 class Control:
-    """The use cases. `admission`: rules for definitions."""
+    """The use cases of one caller: they raise Forbidden without rights, and record the caller's name."""
 
-    def __init__(self, stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> None:
-        self._definitions = stores.definitions
-        self._known = DefinitionCache(stores.definitions, lambda: None)
-        self._requests = stores.requests
-        self._membership = stores.membership
-        self._checks = DefinitionChecks(admission, routes, clock)
-        self._turns = OwnerLocks()
-        self._clock = clock
-        self._announcer = Announcer(stores.events, stores.publish, clock)
-        self._caller = NOBODY_IN_PARTICULAR
+    def __init__(
+        self, stores: ControlStores, checks: DefinitionChecks, known: DefinitionCache, caller: Caller
+    ) -> None:
+        self._stores, self._checks, self._clock = stores, checks, checks.clock
+        self._definitions, self._known, self._requests = stores.definitions, known, stores.requests
+        self._announcer = Announcer(stores.events, stores.publish, checks.clock, caller)
+        self.caller = caller
+
+    @staticmethod
+    def build(stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> Control:
+        """Return the use cases of the service itself. `admission`: rules for definitions."""
+        known = DefinitionCache(stores.definitions, lambda: None)
+        return Control(stores, DefinitionChecks(admission, routes, clock), known, NOBODY_IN_PARTICULAR)
 
     def of(self, caller: Caller) -> Control:
-        """Return the use cases for one caller: they raise Forbidden without rights, and record the caller's
-        name."""
-        mine = copy.copy(self)
-        mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
-        return mine
-
-    @property
-    def caller(self) -> Caller:
-        """The caller of these use cases."""
-        return self._caller
+        """Return the use cases of another caller, with the same locks and cache."""
+        return Control(self._stores, self._checks, self._known, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream if the caller may change its tasks and all datastreams that share them.
-
-        Raises NotFound, DamagedState, Forbidden."""
+        """Return a datastream after checking that the caller may change its tasks and all datastreams that
+        share these tasks. Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
-        """Return why not every reader of the datastream may read the positions of a consumer group at its
-        clusters; empty if allowed."""
+        """Return the reason why readers of a datastream may not read the positions of a consumer group at its
+        clusters; an empty string if they may."""
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
@@ -114,7 +108,7 @@ class Control:
         return f"consumer group {shown(group)} is not allowed for datastreams at cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
-        """Like `check_right`, for a datastream that has these tasks. Raises Forbidden."""
+        """Check that the caller may change all datastreams of a group. Raises Forbidden."""
         member = next((other for other in self.list().datastreams if other.group == group), None)
         self._check_right(member.name if member else DatastreamName(group), member, member, of_tasks=True)
 
@@ -125,15 +119,15 @@ class Control:
         no_datastream = DatastreamName("")
         self._check_right(no_datastream, None, None, of_tasks=False)
         if action:
-            audit(action, no_datastream, self._caller, None, None, self._caller.name, reason)
+            audit(action, no_datastream, self.caller, None, None, self.caller.name, reason)
 
     @property
     def groups(self) -> Groups:
         """The use cases for all datastreams that share tasks."""
-        return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
+        return Groups(self._definitions, self._known, self._announcer, self.caller, self._clock)
 
     def record_request(self, request: Request) -> None:
-        """Record a request to the leader that was not made through these use cases."""
+        """Write the audit line of a request to the leader that was not made through these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
@@ -142,22 +136,22 @@ class Control:
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
         """Record that the caller dropped a definition lost by the coordination store."""
-        self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
+        self._announcer.forgotten(lost, reason, self.caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
         """Raise Forbidden unless allowed. `of_tasks`: the change affects the tasks, and so all datastreams
         that share them."""
-        self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
+        self.caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream and return the stored definition; a repeated call returns the same definition.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
-        with self._turns.of(self._checks.quota_owner(command.datastream)):
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
+        with self._stores.turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
@@ -167,12 +161,12 @@ class Control:
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream. Raises VersionConflict if another call changed the input of the checks."""
+        """Create a datastream. Raises VersionConflict if the inputs of the checks changed concurrently."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._existing(command.datastream)
         if created is not None:
             return created
-        datastream = self._checks.created(command, others, self._caller.name)
+        datastream = self._checks.created(command, others, self.caller.name)
         event, entry = self._announcer.creation(command)
         try:
             stored = self._definitions.create(datastream, (entry, *guard.changes()))
@@ -185,19 +179,20 @@ class Control:
         return stored
 
     def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """Return the definition that the same call created before, and the other datastreams.
+        """Return the definition that an earlier attempt of this call created, if any, and the other
+        datastreams.
 
         Raises AlreadyExists, KeyReused, Forbidden."""
         found, name = self.list(), definition.name
         others = [datastream for datastream in found.datastreams if datastream.name != name]
-        self._caller.check(name, None, definition, lambda: others)
+        self.caller.check(name, None, definition, lambda: others)
         is_listed = len(others) < len(found.datastreams) or any(
             damaged.name == name for damaged in found.damaged
         )
         return self._created_before(definition) if is_listed else None, others
 
     def _created_before(self, definition: Datastream) -> StoredDatastream | None:
-        """Return the definition that the same call created before; None if the name is unused.
+        """Return the definition that an earlier attempt of this call created; None if the name is unused.
 
         Raises AlreadyExists and KeyReused."""
         try:
@@ -214,7 +209,7 @@ class Control:
         return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
-        """Check that all these changes are valid, together and with the other datastreams.
+        """Check that the changes are valid in combination with each other and with other datastreams.
 
         Raises IllegalTransition, InvalidRequest and Forbidden."""
         after = {command.after.name: command.after for command in commands}
@@ -223,14 +218,14 @@ class Control:
             before, new = command.before.datastream, command.after
             of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
             self._check_right(new.name, before, new, of_tasks=of_tasks)
-            self._checks.check_change(command, after, there, self._caller.name)
+            self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters that have these ids now.
+        """Check that a datastream may use the clusters with these current ids.
 
         Raises InvalidRequest and IllegalTransition.
         """
-        self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
+        self._checks.check_clusters(datastream, identities, self.list().datastreams, self.caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Change a definition and return it as stored.
@@ -243,9 +238,9 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions, and return the result of each change. All are checked before any is written.
-
-        A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and Forbidden.
+        """Change definitions, and return the result of each change. All changes are checked before the first
+        write. A failed write does not affect the other changes. Raises IllegalTransition, InvalidRequest and
+        Forbidden.
         """
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
@@ -268,7 +263,7 @@ class Control:
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
         """Write a change. `together`: all changes of the call, checked again after concurrent changes."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
             stored = self._definitions.get(after.name)
@@ -300,7 +295,7 @@ class Control:
         return self._definitions.get(name).datastream
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """Return the definition with its version, or its damage. Raises NotFound."""
+        """Return the definition with its version, or a description of its damage. Raises NotFound."""
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
@@ -308,11 +303,11 @@ class Control:
         self._definitions.catch_up()
 
     def list(self) -> Definitions:
-        """Return all definitions, with damaged ones separately."""
+        """Return all definitions, with damaged definitions in a separate list."""
         return self._known.newest()
 
     def list_again(self) -> Definitions:
-        """Return all definitions, reading everything again."""
+        """Return all definitions without using the cache."""
         self._known.look_again()
         return self._known.newest()
 
@@ -328,7 +323,7 @@ class Control:
         self._check_right(command.name, None, None, of_tasks=False)
         self._definitions.remove(command.name, now_ms=self._clock.now_ms())
         self._known.changed(command.name)
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         self._announcer.status_changed(command, None, None)
         return found
 
@@ -336,7 +331,7 @@ class Control:
         """Change the status and return the stored definition.
 
         Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, changed = self._change(command)
         self._announcer.status_changed(command, before, changed.datastream)
         return changed
@@ -346,7 +341,7 @@ class Control:
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict,
         Forbidden."""
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        command = replace(command, requested_by=self.caller.signed(command.requested_by))
         before, stored = self._change(command)
         self._announcer.pauses_changed(command, before, stored.datastream)
         return stored
@@ -371,7 +366,7 @@ class Control:
         datastream = stored.datastream
         self._check_right(command.name, datastream, datastream, of_tasks=True)
         check_ready(datastream)
-        live = [instance for instance in self._membership.live() if not instance.is_leaving]
+        live = [instance for instance in self._stores.membership.live() if not instance.is_leaving]
         if not any(command.host in {instance.name, instance.host} for instance in live):
             raise InvalidRequest(
                 f"no instance is named {shown(command.host)}",
@@ -381,12 +376,12 @@ class Control:
             group=datastream.group,
             partitions=command.partitions,
             host=command.host,
-            requested_by=self._caller.signed(command.requested_by),
+            requested_by=self.caller.signed(command.requested_by),
             requested_ms=self._clock.now_ms(),
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """Apply a change; return the definition before it and as stored now.
+        """Apply a change; return the definition before the change, and the definition as stored afterwards.
 
         Retries after concurrent changes, unless `before` requires a version."""
         now_ms = self._clock.now_ms()
@@ -411,14 +406,13 @@ class Control:
     def expected(
         self, command: CreateDatastream | ChangeStatus | ChangePauses
     ) -> tuple[Datastream | None, Datastream]:
-        """Return the present definition and the result of the command, for a dry run.
-
-        Raises the exceptions of executing it."""
+        """Return the current definition and the result of the command, for a dry run. Raises the same errors
+        as the execution of the command."""
         if isinstance(command, CreateDatastream):
             created, others = self._existing(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
-            return None, self._checks.created(command, others, self._caller.name)
+            return None, self._checks.created(command, others, self.caller.name)
         stored = self._definitions.get(command.name)
         self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
         check_unchanged(stored, command.before)
@@ -444,7 +438,7 @@ class Control:
         return RebalanceRequest(
             group=datastream.group,
             full=command.full,
-            requested_by=self._caller.signed(command.requested_by),
+            requested_by=self.caller.signed(command.requested_by),
             reason=command.reason,
             requested_ms=self._clock.now_ms(),
         )

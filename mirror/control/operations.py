@@ -1,4 +1,5 @@
-"""Long-running operations as seen by any instance: in progress, or finished for at most a day."""
+"""Long-running operations, readable by any instance: operations in progress, and operations finished within
+the last day."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return an operation. The operation of a stop is also derived from a datastream that is stopped."""
+        """Return an operation. The operation of a stop can also be derived from a stopped datastream."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
@@ -71,6 +72,6 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key; operations without a time are still in progress."""
+    """Return a sort key. An operation without an end time is still in progress."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

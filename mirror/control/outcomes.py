@@ -29,8 +29,8 @@ def joint_outcome(
 ) -> tuple[tuple[StoredDatastream, Datastream], ...]:
     """Return all members of a group, each with its definition after the command.
 
-    Raises IllegalTransition if a member does not allow it or none changes; StaleVersion if they differ from
-    the expected versions.
+    Raises IllegalTransition if a member does not permit the command or no member would change, and
+    StaleVersion if a member differs from its expected version.
     """
     if command.before is not None and tuple(stored) != command.before:
         raise stale_group(command.group)

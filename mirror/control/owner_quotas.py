@@ -1,7 +1,8 @@
 """Quotas of all datastreams of an owner. Pure.
 
-They apply to new datastreams and to increased use; stored datastreams continue to run. Topics are created and
-extended without a call, so the leader also decides in each tick which partitions must wait.
+Quotas apply to new datastreams and to increased use; stored datastreams continue to run. Because topics are
+created and extended without a request to Headrace, the leader also decides in each tick which partitions must
+wait.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
-"""Entry that applies to each owner without an entry of its own."""
+"""Key of the quota for owners that have no quota of their own."""
 Counts = Mapping[str, int]
 """Partition counts by source topic."""
 _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
@@ -62,10 +63,8 @@ def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
 def counted_with(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> list[Datastream]:
-    """Return the datastreams whose partitions count against the quota that applies to a new or changed
-    datastream.
-
-    Empty without such a quota, or if the change does not affect the selection.
+    """Return the datastreams whose partitions count against the quota of a new or changed datastream. Empty
+    if there is no such quota, or if the change does not affect the topic selection.
     """
     owner = _owner(new)
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):
@@ -82,7 +81,7 @@ def check_partitions(
     """Check the quota of partitions. Raises QuotaExceeded.
 
     `former`: as in `check_quota`, with its current selection. `others`: datastreams of the same owner. The
-    leader checks partitions that are unknown here.
+    leader checks partitions that are unknown at the time of the request.
     """
     owner = _owner(new[0])
     most = quota_of(quotas, owner).partitions
@@ -103,9 +102,9 @@ def waiting_for_quota(
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
 ) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
-    """Return the topics, by datastream, that may not be copied entirely yet.
+    """Return, by datastream, the topics of which only a part of the partitions may be copied.
 
-    Partitions that are already copied continue, even if the quota is smaller. New partitions of a topic are
+    Partitions that are already copied continue even if they exceed the quota. New partitions of a topic are
     copied if all of them fit; older datastreams have precedence. `selected`: older datastreams first. `held`:
     partitions by group, according to the plan.
     """
@@ -150,7 +149,7 @@ def _waiting(
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
-    """Return the partition counts in the order of the datastreams and their sorted topics."""
+    """Return the partition counts, ordered by datastream and then by topic name."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
         for datastream, counts in selected:
@@ -165,7 +164,8 @@ def _chosen(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
-    """Check the quota of bytes. A datastream without a rate is rejected, because it would be unlimited."""
+    """Check the quota of bytes. Reject a datastream without a rate limit, because its use would be
+    unlimited."""
     taken, rate = sum(map(_rate, mine)), _rate(new)
     if not rate or taken + rate > most:
         wanted = f"cannot add {rate}" if rate else "the datastream must set its own limit"

@@ -1,4 +1,4 @@
-"""ZooKeeper state of a Brooklin cluster that is needed for a migration. Read-only.
+"""Reads the ZooKeeper state of a Brooklin cluster for a migration.
 
     /<cluster>/dms/<name>             definition, JSON in the form of Brooklin's REST interface
     /<cluster>/liveinstances/<seq>    ephemeral; data is the host of a running instance
@@ -28,7 +28,8 @@ PAUSED_PARTITIONS: Final = "system.pausedSourcePartitions"
 
 @dataclass(frozen=True, slots=True)
 class BrooklinDatastream:
-    """A definition as stored by Brooklin. `group_id`: consumer group that holds its offsets."""
+    """A definition as stored by Brooklin. `group_id`: consumer group under which the datastream's offsets are
+    committed."""
 
     name: str
     document: Mapping[str, Any]
@@ -47,8 +48,8 @@ class BrooklinDatastream:
 
 @dataclass(frozen=True, slots=True)
 class BrooklinCluster:
-    """Content of a Brooklin cluster. `unreadable`: reason by name of the definition; `live`: hosts of running
-    instances."""
+    """Content of a Brooklin cluster. `unreadable`: names of unreadable definitions with the reason. `live`:
+    hosts of running instances."""
 
     datastreams: tuple[BrooklinDatastream, ...]
     unreadable: Mapping[str, str]
@@ -86,8 +87,8 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
     the datastream.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
-    `isGroupIdHashingEnabled`). The hash must be MD5, as in Brooklin; otherwise committed offsets would not be
-    found.
+    `isGroupIdHashingEnabled`). Headrace must use MD5 as Brooklin does, because otherwise it would not find
+    the committed offsets.
     """
     of_prefix = {
         values.get(TASK_PREFIX) or name: values[GROUP_ID]

@@ -30,8 +30,8 @@ class LaneHome:
 
 @dataclass(frozen=True, slots=True)
 class LaneEffect:
-    """Effect on one lane. `before` and `after`: None if it does not run. `reason`: reason why the lane
-    restarts without moving."""
+    """Effect on one lane. `before`, `after`: task and instance of the lane, None if the lane does not run.
+    `reason`: reason why the lane restarts without moving."""
 
     key: LaneKey
     before: LaneHome | None
@@ -53,7 +53,7 @@ class PlannedDatastreams:
 
     @property
     def tasks(self) -> int:
-        """Number of their tasks that have partitions."""
+        """Number of these datastreams' tasks that have partitions."""
         groups = {datastream.group for datastream in self.datastreams}
         return sum(
             bool(placement.partitions)
@@ -72,7 +72,7 @@ class PlannedDatastreams:
 
 
 def effects(before: PlannedDatastreams, after: PlannedDatastreams) -> tuple[LaneEffect, ...]:
-    """Return the lanes that do not simply continue, sorted."""
+    """Return the lanes that start, stop, move or restart, sorted."""
     were, will = before.lanes(), after.lanes()
     return tuple(_effects(were, will))
 
@@ -94,7 +94,7 @@ def _effects(
 
 
 def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
-    """Return the names of the differing properties that are fixed when a lane starts."""
+    """Return the names of properties that differ and can only change when a lane restarts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -119,8 +119,9 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 
 
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
-    """Return the number of offsets from the start of a lane to the end of its partition, which is an upper
-    bound of the waiting records. `checkpoint`: stored position, if any. None if the start is unknown."""
+    """Return the number of offsets between the start position of a lane and the end of its partition, an
+    upper bound of the uncopied records. Return None if the start position is unknown. `checkpoint`: stored
+    position, if any."""
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
     if begin is None or begin > position.end:  # the topic was recreated or truncated
         return None
@@ -128,8 +129,8 @@ def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosi
 
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
-    """Return the start offset of a lane without a checkpoint; None if only brokers can determine it (a
-    timestamp, or the local log start)."""
+    """Return the start offset of a lane without a checkpoint; None if only the brokers can determine the
+    offset (for a timestamp, or the local log start)."""
     if spec.start_offset is not None:
         return spec.start_offset
     if spec.start.is_committed and position.committed is not None:

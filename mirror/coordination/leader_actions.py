@@ -1,8 +1,8 @@
 """Actions of the leader for one snapshot of the world. Pure.
 
 All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. The
-order of actions matters only in one case: a definition is removed after a plan without its datastream was
-published.
+order of actions matters only in one case: before a definition is removed, a plan without its datastream must
+be published.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits for missing instances if most of them are missing, because probably only the
-store was down."""
+"""Time that a new leader waits for missing instances if most instances are missing, because probably only the
+store was unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDefinition:
-    """Remove the definition of a deleted datastream that has no tasks any longer."""
+    """Remove the definition of a deleted datastream that no longer has tasks."""
 
     name: DatastreamName
 
@@ -66,7 +66,7 @@ Action = StoreDefinition | PublishPlan | CompleteRequest | RemoveDefinition
 def status_change(
     datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
 ) -> StoreDefinition | None:
-    """Return the transition of a datastream that the leader must perform now; None if there is none."""
+    """Return the state transition of a datastream that the leader must perform now; None if there is none."""
     if datastream.status is DatastreamStatus.INITIALIZING:
         return _change(datastream, "activate", "new datastream")
     if datastream.status is DatastreamStatus.STOPPING and not _is_planned(datastream, datastreams, plan):
@@ -101,8 +101,8 @@ def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
 def leader_actions(
     world: World, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
-    """Return all actions in order. `world` and `decision` contain the datastreams with `changes` applied;
-    `over`: datastreams for which `is_over` is True."""
+    """Return all actions in order. `world`, `decision`: include the datastreams with `changes` applied.
+    `over`: datastreams for which `is_over` returns True."""
     return (
         *changes,
         *([PublishPlan(decision)] if decision.plan is not None else []),
@@ -118,8 +118,8 @@ def leader_actions(
 
 
 def _answer_to(request: Request, world: World, decision: Decision) -> str:
-    """Return the result of a request under the plan after the decision. The plan may be unchanged if an
-    earlier leader published it before it failed."""
+    """Return the result of a request under the plan after the decision. The plan may be unchanged, because an
+    earlier leader may have published it before the leader failed."""
     if decision.plan is not None:
         return decision.sentence
     planned = decision.group_plans.get(request.group)
@@ -129,8 +129,9 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether most owners in the plan are missing shortly after this instance joined. The missing
-    owners will probably reconnect soon, so a plan made now would only move their tasks away and back."""
+    """Return whether, shortly after this instance joined, most instances with tasks in the plan are missing.
+    The missing instances will probably reconnect soon, so a new plan would only move their tasks away and
+    back."""
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {instance.name for instance in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS

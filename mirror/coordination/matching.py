@@ -1,5 +1,5 @@
-"""Selection of source partitions by datastreams. Pure except for a cache: each expression is matched with
-each topic only once, even if the leader evaluates it in every tick.
+"""Determines the source partitions that datastreams select. Pure except for a cache: each expression is
+matched with each topic only once, even if the leader evaluates it in every tick.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by topic and cluster. If the topics of a cluster are unchanged, the same object must be
-passed."""
+"""Partition counts by cluster and topic. While the topics of a cluster are unchanged, callers must pass the
+same object."""
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Parts of the selection that a datastream must not copy: whole topics (`left_out`), and partitions of
-    topics from a given number on (`partitions`)."""
+    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that it must not
+    copy at all. `partitions`: number of partitions of a topic that it may copy."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -36,7 +36,7 @@ NO_LIMITS: Final = MatchLimits()
 
 
 class IncompleteTopic(NamedTuple):
-    """Number of copied partitions of a topic that is not copied completely yet, and the reason."""
+    """A topic that is not copied completely yet: the number of copied partitions, and the reason."""
 
     copied: int
     reason: str
@@ -49,7 +49,7 @@ _AFTER_ALL: Final = "\U0010ffff"
 
 @dataclass
 class _ClusterSelections:
-    """Cached selections of one cluster. `names`: its topics, sorted."""
+    """Cached selections of one cluster. `names`: sorted topic names of the cluster."""
 
     counts: Mapping[str, int]
     names: list[str]
@@ -59,8 +59,7 @@ class _ClusterSelections:
 
 
 class TopicMatching:
-    """Cache of selections. Not thread-safe. `own`: topics that Headrace itself writes, under configured
-    names."""
+    """Cache of selections. Not thread-safe. `own`: names of topics that Headrace itself writes."""
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
@@ -68,7 +67,7 @@ class TopicMatching:
         self._limits: dict[DatastreamName, MatchLimits] = {}
 
     def limit(self, limits: Mapping[DatastreamName, MatchLimits]) -> None:
-        """Replace the limits of all datastreams. Other datastreams have no limits."""
+        """Replace the limits of all datastreams. A datastream without an entry has no limits."""
         changed = {
             name
             for name in limits.keys() | self._limits.keys()
@@ -106,7 +105,7 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the limits of a datastream. The same object is returned while they are unchanged."""
+        """Return the limits of a datastream. The same object is returned while the limits are unchanged."""
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
@@ -119,8 +118,8 @@ class TopicMatching:
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a remark about each part of a datastream's topic expressions that has no effect at the
-        source cluster. Raises KeyError if that cluster is missing."""
+        """Return a remark for each part of a datastream's topic expressions that has no effect at the source
+        cluster. Raises KeyError if the cluster is missing in `topics`."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
@@ -136,7 +135,7 @@ class TopicMatching:
         return min(count, self.limits(datastream.name).partitions.get(topic, count))
 
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _ClusterSelections:
-        """Return the cached cluster after an update: expressions are tested on new topics only."""
+        """Update and return the cached selections of a cluster. Test expressions only on new topics."""
         counts = topics[source]
         known = self._clusters.get(source)
         if known is None:
@@ -208,7 +207,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names in an expression whose dots match another character in a selected topic."""
+    """Return the names in an expression in which a dot matches a different character of a selected topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

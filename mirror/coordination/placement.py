@@ -1,7 +1,6 @@
-"""The built-in planner, which has no dependencies. It is sticky, and plans by load if loads are known,
-otherwise by partition count.
-
-The assigner's planner (OR-Tools, bounds, proofs) replaces it if installed.
+"""The built-in planner, which has no dependencies. Plans are sticky. Plans balance loads if loads are known,
+otherwise partition counts. If installed, the assigner's planner (OR-Tools, bounds, proofs) replaces this
+planner.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class SimplePlanner:
     first, to the task with the least load."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return a plan. Partitions keep their tasks unless `full` is set, or a task would otherwise be empty
-        in a `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
+        """Return a plan. Partitions keep their tasks unless `full` is set, or unless a task would be empty in
+        a `rebalance`. Among tasks with equal load, the task with fewer partitions is chosen.
 
-        No task exceeds the partition limit, unless `max_tasks` makes that unavoidable.
+        Tasks exceed the partition limit only if `max_tasks` makes it unavoidable.
         """
         required = self.required_tasks(request)
         tasks: dict[TaskName, list[TopicPartition]] = {name: [] for name in self._names(request, required)}
@@ -116,8 +115,8 @@ def _move_reasons(
 def _level(
     tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
 ) -> None:
-    """Level partition counts to a difference of at most one, moving the heaviest partition of the fullest
-    task."""
+    """Move partitions until partition counts differ by at most one. Each step moves the heaviest partition of
+    the task with the most partitions."""
     while True:
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:

@@ -1,9 +1,9 @@
 """The leader's decision: the next plan from one snapshot of the world. Pure.
 
-A group is planned if its wanted partitions differ from its planned partitions, if a request demands it, or if
-it was never planned. Other groups keep their tasks. If limits leave wanted partitions without a task, the
-group is planned again only after the inputs have changed. Finally all tasks are distributed over the live
-instances. The decision is deterministic.
+A group is planned if its wanted partitions differ from its planned partitions, if there is a request to plan
+it, or if it was never planned. Other groups keep their tasks. If limits leave wanted partitions without a
+task, the group is planned again only after the inputs have changed. Finally all tasks are distributed over
+the live instances. The decision is deterministic.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror. None means unknown; planned partitions then keep their tasks.
-    `problems`: groups whose partitions could not be determined because of an error."""
+    """Partitions that each group should mirror. None means unknown; the planned partitions of the group then
+    keep their tasks. `problems`: groups whose partitions could not be determined because of an error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -148,7 +148,7 @@ class World:
 
     @property
     def moves(self) -> tuple[MoveRequest, ...]:
-        """Requests to bring partitions to an instance."""
+        """Requests to move partitions to an instance."""
         return tuple(request for request in self.requests if isinstance(request, MoveRequest))
 
 
@@ -205,7 +205,7 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the plan of the group is incomplete and planning again may improve it."""
+    """Return whether the plan of the group is incomplete and a new plan may be better."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
@@ -232,8 +232,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the incomplete plannings that led to this plan. `answered`: groups that were planned in this
-    decision."""
+    """Return the inputs and results of incomplete plannings that remain valid for this plan. `answered`:
+    groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -294,7 +294,7 @@ def _housed(
     now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Return the tasks with their instances, and the failed requests. If a result of the planner cannot be
-    placed, it is removed from `group_plans` and recorded as a problem of its group."""
+    placed, remove the result from `group_plans` and record a problem for its group."""
     with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
@@ -341,7 +341,7 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether loads were requested but are unknown, so that moves would be guesses."""
+    """Return whether loads are required but unknown, so that moves would be guesses."""
     return group in world.loads and world.loads[group].is_blind
 
 
@@ -357,8 +357,8 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the topics that datastreams leave to other members of their group; None means all topics.
-    Datastreams that are alone in their group are omitted."""
+    """Return, by datastream, the topics that other members of its group copy instead; None means all topics.
+    Omit datastreams that are alone in their group."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
         for member in members if len(members) > 1 else ():
@@ -389,7 +389,7 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """Return the planner's input for a group. Without known loads, requests to move placed partitions are
-    ignored. Limits that require more tasks are applied even then, unless loads are awaited."""
+    ignored. Limits that require more tasks apply even then, unless the planner waits for loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -438,8 +438,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Return groups that keep their tasks without being planned, because all their datastreams are paused or
-    the group may belong to an unreadable datastream."""
+    """Return groups that keep their tasks without being planned: all their datastreams are paused, or the
+    group may belong to an unreadable datastream."""
     named = {datastream.group for datastream in world.datastreams}
     return [
         group

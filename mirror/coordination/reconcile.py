@@ -1,4 +1,4 @@
-"""Actions of an instance for a plan: lanes to stop, lanes to start, lanes to wait for. Pure.
+"""Determines the lanes that an instance must stop, start or wait for under a plan. Pure.
 
 An instance first publishes its holding: the epoch that it follows, the lanes that it is still releasing, and
 the groups whose lanes it may run. Only then does it read the holdings of other instances, and start lanes
@@ -104,9 +104,9 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Return the missing lanes that no other instance holds. `others` must be read after our own holding was
-    published. A value of None means that the instance has not published a holding, and therefore has not
-    started any lanes.
+    """Return the desired lanes that are not running here, and that no other instance holds. `others` must be
+    read after our own holding was published. A value of None means that the instance has not published a
+    holding, and therefore has not started any lanes.
 
     `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
     writes. Lanes are not taken over from an instance with a newer epoch.
@@ -161,7 +161,7 @@ def lane_specs(
 
 
 def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
-    """Return the planned partitions of a group that are being copied, without those of paused members."""
+    """Return the planned partitions of a group that are being copied, except partitions of paused members."""
     planned = plan.planned.get(group, frozenset())
     if all(member.status.is_mirrored for member in members):
         return planned
@@ -172,7 +172,7 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
     """Return the spec for copying a partition as its datastream requires. Transforms do not apply to the
-    canary: they could drop or change its records."""
+    canary topic, because they could drop or change canary records."""
     restart, policy = restart_of(datastream), datastream.policy
     if policy.transforms and key.partition.topic == datastream.selection.canary:
         policy = replace(policy, transforms=())

@@ -21,8 +21,8 @@ plans."""
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to place. `instance`: its current instance, if any. `is_pinned`: it stays on that instance while
-    the instance is live."""
+    """A task to place. `instance`: its current instance, if any. `is_pinned`: the task stays on its instance
+    while the instance is live."""
 
     task: TaskName
     bytes_per_second: float
@@ -53,10 +53,10 @@ def balance_tasks(
     A task stays unless its instance is gone, its instance has more than its share of tasks (tasks * weight /
     total weight, rounded up), or another instance would have less than its share rounded down. In these cases
     the lightest tasks move. Unplaced tasks are assigned in descending order of load, each to the instance
-    with the least load for its weight. Finally, while the fullest instance has more than `imbalance` times
-    the mean load for its weight, it gives a task to the emptiest instance or exchanges tasks with it, if that
-    relieves the fuller one by at least `least_gain` bytes per second. Ties are broken by name, so that equal
-    input gives equal output.
+    with the least load for its weight. Finally, while the load of the fullest instance exceeds `imbalance`
+    times the mean load for its weight, one of its tasks moves to the emptiest instance, alone or in exchange
+    for another task, provided that this reduces its load by at least `least_gain` bytes per second. Ties are
+    broken by name, so that equal input gives equal output.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -134,8 +134,8 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Raise every instance to its share rounded down, with tasks of the instance that is furthest above its
-    share."""
+    """Give tasks to every instance below its share (rounded down), from the instance that is furthest above
+    its share."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -151,7 +151,7 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Level the loads of instances in at most one step per task and at most `_MOST_STEPS` steps. Each step
+    """Balance the loads of instances in at most one step per task and at most `_MOST_STEPS` steps. Each step
     relieves the fuller of two instances, so steps are never undone."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
@@ -176,8 +176,8 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """Return the task to give, and the task to get in exchange, for which the higher of both levels is
-    minimal; None if no step relieves the fuller instance by more than `gain`."""
+    """Return the task to give, and the task to receive in exchange or None, so that the higher of the two
+    relative loads is minimal. Return None if no step relieves the fuller instance by more than `gain`."""
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -190,7 +190,8 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the tasks that are not pinned, by name; if there are too many, a sample across all loads."""
+    """Return the tasks that are not pinned, sorted by name; if there are too many, return a sample across all
+    loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

@@ -1,5 +1,5 @@
-"""Assignment of every task of the next plan to an instance: tasks that stay, return, or move on request.
-Pure."""
+"""Assigns every task of the next plan to an instance: a task stays, returns to its former instance, or moves
+on request. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mirror.model.topics import TopicPartition
 @dataclass(frozen=True, slots=True)
 class TaskPlacementRules:
     """`return_delay_ms`: an instance that returns within this time gets its former tasks back. `imbalance`:
-    ratio of an instance's load to the mean load for its weight above which tasks move only for balance.
-    `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
+    ratio of an instance's load to the mean load for its weight; above this ratio, tasks are moved for balance
+    alone. `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
 
     return_delay_ms: int = 0
     imbalance: float = math.inf
@@ -39,7 +39,7 @@ class TaskContent:
 
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
-    """Return the instances that may receive tasks; if all are leaving, every instance."""
+    """Return the instances that may receive tasks. If all instances are leaving, return all."""
     return tuple(instance for instance in live if not instance.is_leaving) or tuple(live)
 
 
@@ -50,8 +50,8 @@ def place_tasks(
     rules: TaskPlacementRules,
     now_ms: int,
 ) -> tuple[TaskPlacement, ...]:
-    """Return the tasks with their instances, by group and name: the order of the plan store, so that equal
-    plans compare equal."""
+    """Return the tasks with their instances, sorted by group and name. The plan store uses the same order, so
+    that equal plans compare equal."""
     back = _returning(plan, live, rules, now_ms)
     placed = balance_tasks(
         [
@@ -69,7 +69,7 @@ def place_tasks(
 def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
-    """Return the record of absent and leaving instances for the next plan."""
+    """Return the absent and leaving instances to record in the next plan."""
     here, present = {instance.name for instance in staying(live)}, {instance.name for instance in live}
     remembered = {
         name: departure
@@ -87,9 +87,9 @@ def departures(
 def move_to_host(
     tasks: Mapping[TaskName, TaskContent], request: MoveRequest, live: Sequence[LiveInstance]
 ) -> dict[TaskName, TaskContent]:
-    """Move the partitions to the task of their group on that instance with the fewest partitions, or to a new
-    task there; ignore partitions that the group does not mirror. Raises InvalidRequest if no such instance is
-    live."""
+    """Move the partitions to a task on the requested instance: the task of their group with the fewest
+    partitions, or a new task if the group has none there. Ignore partitions that the group does not mirror.
+    Raises InvalidRequest if no such instance is live."""
     target = next(
         (instance.name for instance in staying(live) if request.host in {instance.name, instance.host}), None
     )

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 _REFILL: Final = 0.1
 """Seconds by which the wait budget of a thread grows per elapsed second."""
 _LEAST_SECONDS: Final = 0.05
-"""Time to wait on a fast line even if slow lines have used up the budget for waiting."""
+"""Seconds that a call may wait on a fast line after slow lines have used up the wait budget."""
 _FRESH_SECONDS: Final = 15.0
 """Age limit of a result. A waiting caller gets the result as soon as it arrives, so an older result belongs
 to an abandoned call."""
@@ -36,12 +36,13 @@ class CallPending(TimedOut):
 
 
 class BackgroundCalls(Protocol):
-    """Runs jobs that may take long."""
+    """Runs jobs that may take long, such as requests to slow servers."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """Return the result of the job, or of a running job with the same key.
 
-        Jobs of one line run one after another. Raises the exception of the job, and CallPending.
+        Jobs of one line run one after another. Raises the exception of the job, and CallPending if its result
+        did not arrive in time.
         """
         ...
 
@@ -49,8 +50,9 @@ class BackgroundCalls(Protocol):
 class WaitBudget:
     """Time that one thread may spend waiting for results.
 
-    The budget is `limit_seconds` and grows by a tenth of the elapsed time; each result adds a moment. Without
-    this limit, each of N unresponsive clusters would delay a tick of the leader by the whole time-out.
+    The budget starts at `limit_seconds` and regains a tenth of the elapsed time, up to that limit. Even with
+    an empty budget, a call may wait a moment. Without this limit, each of N unresponsive clusters would delay
+    a tick of the leader by the whole time-out.
     """
 
     def __init__(self, limit_seconds: float) -> None:
@@ -65,16 +67,16 @@ class WaitBudget:
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Deduct the wait that started with the last call of `left` and ends at `now`."""
+        """Deduct from the budget the wait that started with the last call of `left` and ends at `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now
 
 
 class ThreadedCalls:
-    """Runs each line with pending jobs on a daemon thread.
+    """Runs the jobs of each line on a daemon thread of that line.
 
-    `wake`: called, on the line's thread, when a result has arrived too late for its caller.
+    `wake`: called on the line's thread when a result has arrived too late for its caller.
     """
 
     def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
@@ -97,9 +99,9 @@ class ThreadedCalls:
 class _Line:
     """A line runs its jobs one after another and keeps results until they are fetched.
 
-    Its thread ends when no jobs remain. A line becomes slow after a result that took longer than
-    `patience_seconds`, and fast again after a successful result that did not. Callers therefore do not wait
-    for a server that timed out in the last call.
+    The thread of a line ends when no jobs remain. A line becomes slow when a result takes longer than
+    `patience_seconds`, and fast again when a job succeeds within that time. Callers therefore do not wait for
+    a server that timed out in the last call.
     """
 
     def __init__(self, name: str, patience_seconds: float) -> None:
@@ -113,7 +115,7 @@ class _Line:
         self._is_running = False
 
     def is_forgotten(self) -> bool:
-        """Return whether no caller can still expect a result."""
+        """Return whether the line is unused: no job is running, and all kept results are outdated."""
         return not self._is_running and all(answer.is_stale() for answer in self._answers.values())
 
     def ask(self, key: str, job: Callable[[], _T], wait_seconds: float, wake: Callable[[], None]) -> _T:
@@ -137,8 +139,8 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait for the result: not if an unfinished job precedes it, and not on a slow
-        line."""
+        """Return whether to wait for the result: only on a fast line, and only if no other job precedes
+        it."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
@@ -173,7 +175,7 @@ class _CallResult(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Return whether the result is too old for a caller to be waiting for it."""
+        """Return whether the result is so old that its caller no longer waits for it."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
@@ -195,7 +197,7 @@ class LoadsPending(LoadUnavailable):
 class PatientLoads:
     """A load provider that never blocks its caller. Satisfies `ports.LoadProvider`.
 
-    `name`: name of a provider chosen by datastreams; each uses a separate line.
+    `name`: name of a provider that datastreams choose; each provider has its own line.
     """
 
     def __init__(self, provider: LoadProvider, background_calls: BackgroundCalls, name: str = "") -> None:
@@ -216,7 +218,8 @@ class PatientLoads:
 
 
 class PatientFreshness:
-    """Freshness of a provider's loads. Calls never wait, because `background_calls` has no patience."""
+    """Freshness of a provider's loads. Calls never wait, because `background_calls` has a wait limit of
+    zero."""
 
     def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""Response time of the coordination store from which it is reported as slow."""
+"""Response time of the coordination store above which the store is reported as slow."""
 _SESSION_PART: Final = "coordination session"
 """Part of health that reports a slow store."""
 _LEAVE: Final = "leave"
@@ -96,17 +96,15 @@ class Follower:
         self._in_time_seen = NONE_IN_TIME
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
-        self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self._lost_definitions, self._publish_losses = shared.losses, shared.report_losses
-        self.event_drops: Callable[[], Drops] = Drops
-        """Returns the drops of events of this process."""
+        self._lost_definitions = shared.losses
+        self._callbacks = shared.callbacks
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped without the store, until
-        the instance knows its assignment again.
+        Includes lanes that wait for a worker process, and lanes that were stopped while the store was
+        unavailable, until the instance knows its assignment again.
         """
         return self._lanes_seen
 
@@ -117,7 +115,8 @@ class Follower:
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Records of this instance that were not delivered, by kind. Safe to read from any thread."""
+        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
+        any thread."""
         return self._drops_seen
 
     @property
@@ -162,7 +161,8 @@ class Follower:
         """Extend the leases while a turn waits for the coordination store.
 
         Every thread that waits for the store calls this periodically, because with slow responses a turn with
-        many requests takes longer than a lease. It has an effect only in the thread of the current turn.
+        many requests takes longer than a lease. A call has an effect only in the thread that runs the current
+        turn.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -176,7 +176,7 @@ class Follower:
 
     def drain(self, deadline_seconds: float) -> None:
         """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
-        or no instance can run them."""
+        or until no other instance can run these tasks."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -269,11 +269,11 @@ class Follower:
         self._me = None
         self._members.look_again()
         self._plan_executor.reset()
-        self.on_joined(None)
+        self._callbacks.membership_changed(None)
 
     def _note_given_up(self, why: str) -> None:
         """Record the lanes that this instance has given up. Without the store, it is unknown whether another
-        instance copies them."""
+        instance copies these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -286,7 +286,7 @@ class Follower:
         """Report lost worker processes. After an error, the lanes are reported again in the next turn."""
         losses = self._supervisor.losses
         if losses:
-            self._publish_losses(tuple(losses))
+            self._callbacks.report_losses(tuple(losses))
             losses.clear()
 
     def _waiting_lanes(self) -> dict[LaneKey, LaneStatus]:
@@ -343,7 +343,7 @@ class Follower:
         self._me = me
         self._plan_executor.joined()
         self._lost_definitions.look_again()
-        self.on_joined(me)
+        self._callbacks.membership_changed(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
         """Continue to leave until the leader has moved the tasks of this instance, and this instance has
@@ -409,7 +409,7 @@ class Follower:
 
     def _report_drops(self) -> None:
         """Report dropped measurements and events as a remark, because copying does not depend on them."""
-        self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
+        self._drops_seen = {"metrics": self._supervisor.drops, "events": self._callbacks.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"
             if drops.reason:

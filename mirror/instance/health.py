@@ -1,4 +1,4 @@
-"""Health of this instance. A thread that died stays unhealthy, and this stops the instance."""
+"""Health of this instance. If a thread ends unexpectedly, its part stays unhealthy and the instance stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HealthCondition:
 
 
 class Health:
-    """Conditions of all parts. Thread-safe: parts report, REST and the service read."""
+    """Conditions of all parts. Thread-safe: the parts report; REST and the service read the conditions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """The leader: reads the state of the service in each tick, and publishes a new plan if necessary. Every
-instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns a
-sentence with its decision and the reason, which is logged when it changes."""
+instance runs this thread, but it acts only while the instance has the lowest sequence number of the live
+instances. A tick returns a sentence with its decision and the reason, which is logged when it changes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. They affect all datastreams, so the tick ends; the next one retries."""
+"""Failures of the coordination store. They affect all datastreams, so they end the tick."""
 
 
 class Leader:
@@ -156,7 +156,7 @@ class Leader:
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set the membership of this instance; None if it has none. Called from the follower's thread."""
+        """Set this instance's membership; None if it is not a member. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
@@ -214,7 +214,7 @@ class Leader:
         self._definitions.look_again()
 
     def tick(self) -> str:
-        """Run one tick and return its decision. Raises HeadraceError if it cannot be finished."""
+        """Run one tick and return its decision. Raises HeadraceError if the tick cannot be finished."""
         me = self._me
         if me is None:
             self._resign()  # before asking the store for the leader: it may be down
@@ -307,7 +307,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store which partitions a new datastream had at first, before a plan contains later partitions."""
+        """Store the initial partitions of a new datastream before a plan contains partitions added later."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )

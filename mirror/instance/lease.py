@@ -40,7 +40,7 @@ class Lease:
         self._contact = contact
 
     def renew(self) -> None:
-        """Request a contact, which extends the lease."""
+        """Send a heartbeat; its response extends the lease."""
         self._contact.beat()
 
     @property

@@ -40,7 +40,7 @@ from mirror.instance.workers.troubles import held_back_of, troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
-from mirror.model.metrics import WorkerLoss
+from mirror.model.metrics import Drops, WorkerLoss
 from mirror.model.movement.demand import Demand
 from mirror.model.plan import Plan
 from mirror.model.sizing.catch_up import catch_up_by_group
@@ -58,9 +58,21 @@ _TAKEN_OVER_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
+class FollowerCallbacks:
+    """Functions that the follower calls on its thread.
+
+    `membership_changed` gets the membership of this instance, or None if it has none. `report_losses` stores
+    and publishes lost worker processes. `event_drops` returns the drops of events of this process.
+    """
+
+    membership_changed: Callable[[LiveInstance | None], None]
+    report_losses: Callable[[Sequence[WorkerLoss]], None]
+    event_drops: Callable[[], Drops]
+
+
+@dataclass(frozen=True)
 class SharedState:
-    """The stores that an instance reads and writes. `report_losses` stores and publishes lost worker
-    processes."""
+    """The stores that an instance reads and writes, and the functions that it calls."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -71,7 +83,7 @@ class SharedState:
     bound: BoundClusters
     beginnings: FirstPartitionsStore
     losses: LossWatch
-    report_losses: Callable[[Sequence[WorkerLoss]], None]
+    callbacks: FollowerCallbacks
 
 
 class PlanExecutor:
@@ -102,7 +114,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state, read or announced."""
+        """Discard all state that was read from the coordination store or published there."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -169,7 +181,7 @@ class PlanExecutor:
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
-        """Run one round. Raises HeadraceError if it cannot be finished."""
+        """Run one round. Raises HeadraceError if the round cannot be finished."""
         began = self._clock.monotonic()
         # Changes of the plan are read at once.
         self._is_put_off = self._is_stale and not self._is_plan_new and began < self._rests_until

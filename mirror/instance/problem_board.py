@@ -31,10 +31,11 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
-    """Collects problems. Used by the leader's thread; `problems` may be read from any.
+    """Collects problems. Used by the leader's thread; `problems` may be read from any thread.
 
-    A tick starts with `begin` and ends with `settle`. Each step for a datastream runs within `guarding`, or
-    its problem is noted. If a tick fails in between, the result of the previous tick is kept.
+    A tick starts with `begin` and ends with `settle`. The leader runs each step for a datastream within
+    `guarding`, or reports its failure with `note`. If a tick fails in between, the result of the previous
+    tick is kept.
     """
 
     def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
@@ -78,7 +79,7 @@ class ProblemBoard:
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:
-        """Set datastreams aside with the first reason of a tick.
+        """Exclude datastreams from planning. Only the first reason of a tick is kept for each datastream.
 
         An unexpected exception is logged once with its traceback.
         """
@@ -93,15 +94,15 @@ class ProblemBoard:
                 self._logged[name] = reason
 
     def remark(self, text: str, name: DatastreamName) -> None:
-        """Add a remark to a datastream without setting it aside."""
+        """Add a remark to a datastream without excluding the datastream from planning."""
         former = self._remarks.get(name)
         self._remarks[name] = text if former is None else f"{former}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
         """Add a remark that depends on the current traffic.
 
-        The remark is shown after other remarks, and only if the datastream is not excluded from planning. It
-        causes no event.
+        The remark is shown after other remarks, and only if the datastream is not excluded from planning.
+        Such a remark causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 

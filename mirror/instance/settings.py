@@ -28,7 +28,7 @@ class WorkerSettings(Settings):
     metrics_interval_seconds: Seconds = 5.0
     """Interval at which measurements are published."""
     restart_delay_seconds: Seconds = 1.0
-    """Delay before a dead worker is restarted. It doubles with each crash, up to 30 s."""
+    """Delay before a dead worker is restarted. The delay doubles with each crash, up to 30 s."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
     """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its tasks
     restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
@@ -37,7 +37,7 @@ class WorkerSettings(Settings):
     """Maximum time for draining lanes when the instance stops. Records that are still unacknowledged after
     this time are copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
-    """Quota of one task; 0 means none."""
+    """Maximum copy rate of one task; 0 means no limit."""
     handover_deadline_seconds: Seconds = 10.0
     """Maximum time that a moved partition waits for its former owner to release it. After this time, the new
     owner starts, and the destination rejects further writes of the former owner."""
@@ -79,20 +79,20 @@ class LeaderSettings(Settings):
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
     """Interval at which the leader observes loads and plans every datastream again. Partitions stay in their
-    tasks if possible. The first such plan is made after the third observation."""
+    tasks if possible. The leader makes the first of these plans after the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
-    """Time for which a task is kept after the last observed load that required it. At least
-    three times `replan_interval_seconds`."""
+    """Time for which a task is kept after the last observed load that required the task. The value must be at
+    least three times `replan_interval_seconds`."""
     tick_interval_seconds: Seconds = 1.0
     """Maximum interval between two ticks of the leader; events trigger a tick earlier."""
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """Time within which an instance that returns, for example after a restart, gets its former tasks again; 0
-    means that it never does."""
+    """Time within which an instance that returns, for example after a restart, gets its former tasks again.
+    With 0, a returning instance never gets its former tasks."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
-    """If the load of an instance exceeds its share (by weight) by more than this factor, tasks move to other
-    instances."""
+    """Maximum ratio of an instance's load to its share of the load by weight. Above this ratio, tasks move to
+    other instances."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
     """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
     can set its own value (metadata key `headrace-catch-up-seconds`)."""
@@ -104,8 +104,8 @@ class LeaderSettings(Settings):
     """Maximum time that a tick of the leader waits for a slow cluster or load provider. A response that
     arrives later is used in a later tick."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
-    """Maximum number of partitions of a topic created or extended at a destination; further source partitions
-    are not copied."""
+    """Maximum number of partitions that a destination topic may have after Headrace creates it or adds
+    partitions to it. Source partitions beyond this number are not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Replication factor of topics created at the destination; -1 means the default of the destination."""
 
@@ -150,12 +150,12 @@ class LeaderSettings(Settings):
     def _has_one_place_for_options(self) -> LeaderSettings:
         if self.placement_strategy in self.strategy_options_by_name:
             raise ValueError(
-                f"the options of {self.placement_strategy}, the service's own strategy, belong to"
+                f"the options of {self.placement_strategy}, the placement_strategy of the service, belong to"
                 " placement_strategy_options, not to strategy_options_by_name"
             )
         if self.load_provider in self.provider_options_by_name:
             raise ValueError(
-                f"the options of {self.load_provider}, the service's own load provider, belong to"
+                f"the options of {self.load_provider}, the load_provider of the service, belong to"
                 " load_provider_options, not to provider_options_by_name"
             )
         return self
@@ -170,11 +170,12 @@ class AuditSettings(Settings):
     window_seconds: int = Field(default=600, ge=60, le=86_400)
     """Length of a window of event time."""
     interval_seconds: float = Field(default=300.0, ge=0.5, le=3_600.0)
-    """Time between two audits; each covers the records copied since the one before."""
+    """Time between two audits. Each audit covers the records copied since the previous audit."""
     lateness_seconds: float = Field(default=600.0, ge=0.0, le=604_800.0)
-    """Longest time from the timestamp of a record to its arrival at the source."""
+    """Maximum expected time from the timestamp of a record to its arrival at the source."""
     bytes_per_second: int = Field(default=10_000_000, ge=100_000)
-    """Maximum rate of an instance's audits; they also use at most a quarter of a core."""
+    """Maximum rate at which the audits of an instance read. The audits also use at most a quarter of a
+    core."""
 
 
 class OwnerQuotaSettings(Settings):
@@ -183,16 +184,16 @@ class OwnerQuotaSettings(Settings):
     datastreams: int = Field(default=0, ge=0)
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
-    """Maximum sum of the quotas (`quota.bytes_per_second`) of all datastreams to which the limits apply. If
-    it is set, each of these datastreams must have a quota. 0 means no limit."""
+    """Maximum sum of the quotas (`quota.bytes_per_second`) of the owner's datastreams. If this limit is set,
+    each of these datastreams must have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
     beyond the limit are not copied, even if a topic grows later. 0 means no limit."""
 
 
 class DefinitionSettings(Settings):
-    """Limits that new and changed definitions must respect. Stored definitions continue to run; a datastream
-    that exceeds the limits gets a remark.
+    """Limits that new and changed definitions must respect. Datastreams that already exist continue to run;
+    if one of them exceeds the limits, it gets a remark.
     """
 
     addresses: list[str] = Field(default=[])

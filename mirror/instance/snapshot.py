@@ -40,7 +40,7 @@ class InstanceSnapshot:
     """Epoch of the plan that the instance follows."""
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
     in_time: LanesInTime = NONE_IN_TIME
-    """Counts of its lanes that copy in time, by group, and the lanes that do not."""
+    """Number of lanes of this instance that copy in time, by group, and the lanes that do not."""
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     """Totals of each task on this instance since its start."""
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
@@ -48,11 +48,12 @@ class InstanceSnapshot:
     clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
     """Clock skew of a broker by cluster, without clusters whose skew is unknown."""
     illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
-    """Number of topics ignored because of illegal names, by cluster; empty unless it is the leader."""
+    """Number of topics ignored because of illegal names, by cluster; empty unless this instance leads."""
     drops: Mapping[str, Drops] = field(default_factory=dict)
-    """Undelivered records of this instance by kind."""
+    """Numbers of measurements and events that this instance could not deliver, by kind."""
     data_planes: frozenset[str] = frozenset()
-    """Data planes of its workers: compiled, interpreted; empty until a worker is ready."""
+    """Variants of the data plane (compiled, interpreted) that the workers run; empty until a worker is
+    ready."""
     workers: WorkerCount = _NO_WORKERS
     conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
     """Health of its components."""
@@ -60,22 +61,22 @@ class InstanceSnapshot:
     """Conditions under which the process can serve requests, apart from its files. Independent of
     datastreams."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
-    """Datastreams with problems; empty unless it is the leader."""
+    """Datastreams with problems; empty unless this instance leads."""
     loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
-    """State of the loads of each source; empty unless it is the leader."""
+    """State of the loads of each source; empty unless this instance leads."""
     newest_loads: NewestLoads | None = None
-    """Known loads of partitions; None unless it is the leader."""
+    """Known loads of partitions; None unless this instance leads."""
     load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
-    """Load source that each group is planned by, from its last tick as leader."""
+    """Load source by which each group is planned, as of the last tick in which this instance led."""
     uncopied: tuple[UncopiedLane, ...] = ()
-    """Partitions that are not copied; empty unless it is the leader."""
+    """Partitions that are not copied; empty unless this instance leads."""
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
-    """Result of the last planning of each group; empty unless it is the leader."""
+    """Result of the last planning of each group; empty unless this instance leads."""
     datastreams: tuple[Datastream, ...] = ()
     """All datastreams, as this instance last read them."""
 
     def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of the partitions of a source cluster; None unless it is the leader."""
+        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
         return None if self.newest_loads is None else self.newest_loads.known(source)
 
 

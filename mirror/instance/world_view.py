@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -115,7 +114,7 @@ class UpdatePreview:
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
-        """Lanes that would not continue unchanged."""
+        """Lanes that would start, stop, move or restart."""
         return effects(self.before, self.after)
 
     @cached_property
@@ -143,7 +142,10 @@ class WorldView:
         self.topic_discovery = topic_discovery
         self._planning = planning
         self._clock = clock
-        self._plan_from(planning.memory)
+        self._memory = memory = planning.memory
+        self._gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
+        self.keeper = MemoryKeeper(memory, stores.observations, clock)
+        self._task_loads: dict[TaskName, float] = {}
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
@@ -153,21 +155,13 @@ class WorldView:
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
-    def _plan_from(self, memory: LoadMemory) -> None:
-        self._memory = memory
-        self._gathering = LoadGathering(
-            self._planning.providers, memory, self._clock, self._planning.refresh_seconds
-        )
-        self.keeper = MemoryKeeper(memory, self.stores.observations, self._clock)
-        self._task_loads: dict[TaskName, float] = {}
-
     def with_stored_loads(self) -> WorldView:
         """Return a view for previews with the loads that a new leader would start with.
 
         Writes nothing. Raises Unreachable and SessionLost.
         """
-        found = copy(self)
-        found._plan_from(LoadMemory(self._memory.remembered_seconds))  # noqa: SLF001 - its own copy
+        planning = replace(self._planning, memory=LoadMemory(self._memory.remembered_seconds))
+        found = WorldView(self.stores, planning, self.topic_discovery, self._clock, self.judgement)
         found.keeper.restore()
         return found
 
@@ -282,7 +276,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups whose interval has passed are planned too, unless the result would equal that of their last
+        Groups whose interval has passed are planned too, unless the result would equal the result of the last
         planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
@@ -336,7 +330,7 @@ class WorldView:
             self._waiting += groups
 
     def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
-        """The leader tries again, or plans without an observation: partitions then keep their tasks."""
+        """Schedule another attempt, or give up and log a warning: partitions then keep their tasks."""
         if left > 0:
             self._tries[source] = left
         else:

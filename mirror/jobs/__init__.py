@@ -1,1 +1,2 @@
-"""Finite jobs on the clients of an engine: copy, verify, translate."""
+"""Jobs that end by themselves, such as copy, verify and translate. The jobs use the cluster clients of an
+engine."""

@@ -1,4 +1,5 @@
-"""The contents of an audit's certificate, and their comparison with the present state of the clusters."""
+"""Creates the contents of an audit certificate, and compares a certificate with the current state of the
+clusters."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ class Period(NamedTuple):
 async def certify(bench: EngineContext, job: VerifyJob, datastream: str, period: Period) -> dict[str, Any]:
     """Compare the records of a period, and return the document to sign.
 
-    The period selects source offsets: from the first record that is not older than its start, up to the first
-    one that is not older than its end. Raises TopicMissing, Unreachable and the errors of reading.
+    The period selects source offsets: from the first record with a timestamp at or after the start of the
+    period, up to the first record with a timestamp at or after its end. Raises TopicMissing, Unreachable and
+    the errors of reading.
     """
     ranges = await ranges_between(bench, job, *period)
     verdicts = await audit_copy(bench, replace(job, sums=True, ranges=ranges))
@@ -93,7 +95,7 @@ def _partition(job: VerifyJob, verdict: PartitionVerdict) -> dict[str, Any]:
 
 async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> list[TopicPartition]:
     """Compare the offsets of a certificate again. Return the partitions whose records, verdict or exclusions
-    are not as certified, for example because some have expired since.
+    differ from the certificate, for example because records have expired since.
 
     Raises UnexpectedCluster, CorruptData for a document without these fields, and the errors of `certify`.
     """
@@ -136,5 +138,6 @@ def _job(document: Mapping[str, Any]) -> VerifyJob:
 
 
 def is_clean(document: Mapping[str, Any]) -> bool:
-    """Return whether a certificate states that everything arrived. Duplicates are no difference."""
+    """Return whether a certificate states that all records arrived. Duplicates do not count as a
+    difference."""
     return document["verdict"] in (Verdict.COMPLETE.value, Verdict.DUPLICATED.value)

@@ -1,4 +1,4 @@
-"""Planning of a copy without a service. The lanes are determined once."""
+"""Plans a copy without a service. The lanes are determined once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mirror.replication.progress_log import ProgressLog
 class CopyJob:
     """Scope and options of a copy. `state` names the stored progress, from which a later run continues.
 
-    `until_end`: stop each partition at its present end (the last stable offset for committed records).
-    `needs_checkpoint`: reject partitions without a checkpoint. `own`: internal topics of Headrace with
-    configured names. `excluded_settings`: topic settings that new topics do not inherit. `positions`: start
-    positions of partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics whose
-    settings cannot be read.
+    `until_end`: stop each partition at its current end (the last stable offset if only committed records are
+    copied). `needs_checkpoint`: reject partitions without a checkpoint. `own`: internal topics of Headrace
+    with configured names. `excluded_settings`: topic settings that new topics do not inherit. `positions`:
+    start positions of partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics
+    even if their source settings cannot be read.
     """
 
     state: str
@@ -59,7 +59,7 @@ class CopyJob:
 
     @property
     def uses_connector(self) -> bool:
-        """True if a side is not a Kafka cluster. Both sides may be the same cluster."""
+        """True if source or destination is not a Kafka cluster."""
         return is_connector(self.source) or is_connector(self.destination)
 
 
@@ -67,7 +67,8 @@ class CopyJob:
 class CopyPlan:
     """Lanes of a copy, and the changes made at the destination.
 
-    `remarks`: likely mistakes in the job; `unknown_ends`: partitions whose end is unknown, with the error.
+    `remarks`: likely mistakes in the parameters. `unknown_ends`: partitions whose end is unknown, with the
+    error.
     """
 
     specs: tuple[LaneSpec, ...]
@@ -100,7 +101,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Inspect both clusters, create the destination topics, and determine the end of each partition.
 
     Raises UnsafeProgressTopic, UnexpectedCluster, Unreachable, Refused; TopicMissing if no topic matches;
-    InvalidRequest for a missing checkpoint.
+    InvalidRequest if a required checkpoint is missing.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
@@ -153,10 +154,11 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 
 
 def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
-    """Return the lanes. If any lane has progress, lanes without progress start from the beginning.
+    """Return the lanes with their start positions. If any lane has progress, lanes without progress start at
+    the earliest offset.
 
-    Progress of any lane proves that the copy has run before. All records of a partition without progress may
-    have been written after the copy. Call this after the stored progress has been read.
+    Progress of any lane proves that the copy has already run. All records of a partition without progress may
+    have been written after that run. Call this after the stored progress has been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
@@ -167,10 +169,7 @@ def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[La
 
 
 async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
-    """Plan the partitions that a plan lacks.
-
-    Raises the errors of `plan_copy`, also if all attempts fail.
-    """
+    """Plan the partitions that are missing in a plan. Raises the errors of `plan_copy`."""
     topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
     selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
     found = await plan_copy(bench, replace(job, selection=selection))
@@ -250,7 +249,7 @@ def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceE
 
 
 async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequence[str]) -> None:
-    """Check that the destination is the cluster to which the state was copied, before writing to it."""
+    """Check, before any write, that the destination is the cluster to which the state was copied."""
     log, source, target = bench.progress(job.destination), bench.cluster(job.source), job.destination
     await log.require_safe()
     if not log.exists:

@@ -18,21 +18,22 @@ from mirror.protocol.control.topics import DescribedTopic, create_partitions, de
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""Error codes after which the topic may exist. After a timeout, waiting for leaders shows whether the topic
-exists."""
+"""Error codes after which the topic may exist. After a timeout, the subsequent wait for leaders shows whether
+the topic exists."""
 _IGNORE: Final = "create it without the settings of the source by --ignore-settings"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
-"""Additional time per partition, because a busy controller needs some milliseconds for each."""
+"""Additional seconds per partition, because a busy controller needs several milliseconds for each
+partition."""
 
 
 @dataclass(frozen=True)
 class CreationRules:
     """Rules for creating topics.
 
-    `known_topic`: an existing topic that reveals the defaults of the destination; `excluded_settings`: source
-    settings that are not inherited; `ignores_settings`: create topics without the settings of the source if
-    these cannot be read.
+    `known_topic`: an existing topic, from which the defaults of the destination are read.
+    `excluded_settings`: source settings that are not inherited. `ignores_settings`: if source settings cannot
+    be read, create topics without them.
     """
 
     replication_factor: int = -1
@@ -45,10 +46,10 @@ class CreationRules:
 class TopicChanges:
     """Changes made at the destination.
 
-    `drift`: a sentence for each setting that differs; `failures`: source topics that the destination rejects,
-    with the error; `adjusted`: a sentence for each setting that the destination rejects; `supplied`: settings
-    of new topics that come from broker defaults of the source; `not_carried`: names of source settings that
-    new topics lack, `*` if they could not be read.
+    `drift`: a sentence for each setting of an existing topic that differs from the source. `failures`: source
+    topics that the destination rejects, with the error. `adjusted`: a sentence for each setting that the
+    destination rejects. `supplied`: settings of new topics that come from broker defaults of the source.
+    `not_carried`: names of source settings that new topics lack, `*` if they could not be read.
     """
 
     created: list[str] = field(default_factory=list)
@@ -99,9 +100,9 @@ async def prepare_destination(
     naming: TopicNaming,
     rules: CreationRules,
 ) -> TopicChanges:
-    """Create missing topics and partitions. A topic that the destination rejects is among the failures.
+    """Create missing topics and partitions. Topics that the destination rejects are added to the failures.
 
-    Raises Unreachable, and Refused if a cluster refuses to describe its topics.
+    Raises Unreachable, and Refused if a cluster rejects the request to describe its topics.
     """
     changes = TopicChanges()
     here, unknown = await describe_topics(source, topics)
@@ -133,7 +134,7 @@ async def prepare_destination(
 
 
 def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> None:
-    """Raise the error if the settings of a topic cannot be read and must not be ignored."""
+    """Raise the error if the settings of a topic are unreadable and must not be ignored."""
     if unknown is not None and not rules.ignores_settings:
         unknown.advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
         raise unknown
@@ -142,8 +143,8 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
 def _note_new(
     source: TopicDescription, wanted: TopicDescription, changes: TopicChanges, *, is_known: bool
 ) -> None:
-    """Record the settings of a new topic that come from broker defaults of the source, and the settings that
-    it lacks."""
+    """Record which settings of a new topic come from broker defaults of the source, and which source settings
+    the topic lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
@@ -160,7 +161,8 @@ async def _prepare(
     changes: TopicChanges,
     unknown: HeadraceError | None,
 ) -> None:
-    """Create or grow one topic. `unknown`: why settings cannot be compared. Raises Refused, Unreachable."""
+    """Create one topic, or add partitions to it. `unknown`: error if settings cannot be compared. Raises
+    Refused, Unreachable."""
     if present is None:
         outcome, adjustments = await create_adjusted(target, wanted, rules.replication_factor)
         if outcome.error not in _MADE:
@@ -182,7 +184,8 @@ async def _prepare(
 
 
 async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:
-    """Wait until every partition of new topics has a leader. Return the topics that still lack some.
+    """Wait until every partition of new topics has a leader. Return the topics in which some partition still
+    has no leader.
 
     Raises Unreachable if no broker responds.
     """

@@ -11,9 +11,9 @@ from mirror.model.topics import TopicPartition
 
 
 class CopyHistory(NamedTuple):
-    """State of a lane that shows whether copied records may have been lost since another state: lives and
-    losses so far, id of the destination topic, checkpoint, and end of the destination log before it was
-    read."""
+    """State of a lane. The comparison with an earlier state shows whether copied records may have been lost
+    in between. `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the
+    destination topic. `target_end`: end of the destination log, read before the checkpoint."""
 
     life: int
     losses: int
@@ -22,20 +22,20 @@ class CopyHistory(NamedTuple):
     target_end: int
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether everything that was copied in a state before may still be there."""
+        """Return whether all records copied as of an earlier state may still exist."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
 
 @dataclass(frozen=True)
 class PartitionVerdict:
-    """Result of one partition: the offsets compared on both sides, and the outcome. `problem`: why it could
-    not be compared.
+    """Result of one partition: the compared source and destination offsets, and the outcome. `problem`:
+    reason why the partition could not be compared.
 
-    `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
-    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
-    the copy that only the destination has deleted, if allowed. `unjudged`: number of source offsets beyond
-    the checkpoint. `lane`: see `CopyHistory`.
+    `left_out`: number of source records that were filtered or dead-lettered, according to the checkpoint;
+    None without a stored state, because such records cannot be distinguished from missing records. `expired`:
+    number of copied offsets that only the destination has deleted, if this is permitted. `unjudged`: number
+    of source offsets after the checkpoint. `lane`: see `CopyHistory`.
     """
 
     partition: TopicPartition
@@ -55,7 +55,7 @@ class PartitionVerdict:
 
     @property
     def surplus(self) -> int:
-        """Number of records that only the destination has."""
+        """Number of records that exist only at the destination."""
         return self.comparison.found.counts.duplicated + self.comparison.found.counts.foreign
 
     @property
@@ -68,7 +68,7 @@ class PartitionVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether the sides differ only by records that were skipped intentionally."""
+        """Return whether source and destination differ only in records that were skipped intentionally."""
         counts = self.comparison.found.counts
         return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
 

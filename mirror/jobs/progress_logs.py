@@ -1,4 +1,4 @@
-"""Progress topics whose reader keeps more than the progress of lanes."""
+"""Creates readers of progress topics that cache other records in addition to the progress of lanes."""
 
 from __future__ import annotations
 

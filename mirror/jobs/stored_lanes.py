@@ -1,4 +1,4 @@
-"""Stored lanes of a copy or datastream, together with the present state of their clusters."""
+"""Stored lanes of a copy or datastream, together with the current state of their clusters."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ async def stored_lanes(
 
 @dataclass(frozen=True)
 class StoredLanes:
-    """Stored lanes of a state, and the present ids of its destination topics.
+    """Stored lanes of a state, and the current ids of its destination topics.
 
     `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for lanes
     that have mirrored nothing, lower bounds of the destination offset of their first record, if known.
-    `source_error`: error of the source when the ends were determined.
+    `source_error`: error of reading the ends at the source.
     """
 
     lanes: Mapping[LaneKey, LaneProgress]
@@ -50,7 +50,7 @@ class StoredLanes:
     source_error: Unreachable | None = None
 
     def is_current(self, progress: LaneProgress) -> bool | None:
-        """Return whether the progress belongs to the present destination topic; None if unknown."""
+        """Return whether the progress belongs to the current destination topic; None if unknown."""
         if progress.target_topic not in self.topic_ids:
             return None
         now = self.topic_ids[progress.target_topic]
@@ -60,14 +60,15 @@ class StoredLanes:
 
 
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
-    """Return `stored_lanes` together with the present ids of destination topics."""
+    """Return the result of `stored_lanes` with the current ids of the destination topics."""
     lanes = await stored_lanes(bench, destination, state)
     names = {lane.target_topic for lane in lanes.values()}
     return StoredLanes(lanes, await current_ids(bench.cluster(destination), names))
 
 
 async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
-    """Return the present ids of topics: None for a missing topic, no entry for an unknown id."""
+    """Return the current ids of topics. A missing topic has the id None; a topic with an unknown id has no
+    entry."""
     ids: dict[str, bytes | None] = {}
     try:
         await cluster.refresh(names)
@@ -84,11 +85,11 @@ async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes |
 async def stored_to_translate(
     bench: EngineContext, source: ClusterRef, destination: ClusterRef, state: str
 ) -> StoredLanes:
-    """Return `stored_and_current` together with the first offsets of lanes that have mirrored nothing.
+    """Return the result of `stored_and_current` with the first offsets of lanes that have mirrored nothing.
 
-    The end offsets are requested from the destination, then from the source, and then the checkpoints are
-    read again: if a checkpoint is at the end of the source and the lane has still mirrored nothing, the
-    destination had no record of the lane when its end was requested.
+    Reads the end offsets of the destination, then the end offsets of the source, then the checkpoints again.
+    If a checkpoint is at the end of the source and the lane has still mirrored nothing, the destination had
+    no record of the lane when its end offset was read.
     """
     stored = await stored_and_current(bench, destination, state)
     empty = {
@@ -120,6 +121,6 @@ async def stored_to_translate(
 
 
 async def _ends(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log ends of partitions, omitting unavailable ones. Raises Unreachable."""
+    """Return the end offsets of partitions. Omit unavailable partitions. Raises Unreachable."""
     answers = await cluster.offsets(dict.fromkeys(places, LATEST))
     return {place: answer.offset for place, answer in answers.items() if not answer.error}

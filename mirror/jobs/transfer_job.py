@@ -1,8 +1,9 @@
-"""Copies from a source to a sink, at least one of which is a connector.
+"""Copies from a source to a sink. At least one of the two is a connector.
 
-Several times a second, the job looks up the readable offsets, and reads, writes and commits new records of a
-few partitions at a time. Only the sink stores the position, and returns it when the partition is taken. A
-partition that fails is released and retried after a delay, without affecting others.
+Several times per second, the job determines the readable offsets, and reads, writes and commits new records
+of a few partitions at a time. Only the sink stores positions; it returns the position of a partition when the
+job acquires the partition. A partition that fails is released and retried after a delay, without affecting
+other partitions.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ _Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
 class TransferJob:
     """Scope and options of a transfer.
 
-    `until_end`: stop each partition at its end offset as of the start of the job. `needs_position`: reject
-    partitions without a committed position. `rules`: the transforms. `own`: internal topics of Headrace with
-    configured names.
+    `until_end`: stop each partition at the end offset that it had at the start of the job. `needs_position`:
+    reject partitions without a committed position. `rules`: the transforms. `own`: internal topics of
+    Headrace with configured names.
     """
 
     selection: TopicSelection
@@ -73,7 +74,8 @@ class TransferJob:
 
 
 class Counts(NamedTuple):
-    """Totals of a partition: records written, bytes of their keys and values, and records filtered."""
+    """Totals of a partition: number of written records, bytes of their keys and values, and number of
+    filtered records."""
 
     records: int = 0
     bytes: int = 0
@@ -89,7 +91,8 @@ class TransferLane:
 
     `read_to`: next offset to read. `committed`: position that the sink has committed. `end`: offset at which
     to stop. `seen_end`: last known end of the source. `counts`: totals of written records; `settled`: totals
-    of committed records. `reason`: reason for missing progress; `gaps`: sentences about lost records.
+    of committed records. `reason`: reason why the partition makes no progress. `gaps`: descriptions of lost
+    records.
     """
 
     place: TopicPartition
@@ -113,7 +116,7 @@ class TransferLane:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether everything up to the partition's end is committed."""
+        """Return whether all records up to the partition's end are committed."""
         return self.end is not None and self.committed >= self.end and not self.reason
 
 
@@ -133,11 +136,10 @@ class Transfer:
         self.lanes: list[TransferLane] = []
 
     async def prepare(self) -> None:
-        """Select the partitions, create their topics in the sink, and determine the end of each.
-
-        A topic that the sink rejects is retried when its partitions are taken. An unknown end is determined
-        later. Raises TopicMissing if none matches, Unreachable, and the sink's error if it rejects all
-        topics.
+        """Select the partitions, create their topics in the sink, and determine the end of each partition. A
+        topic that the sink rejects is retried when the job acquires its partitions. An unknown end is
+        determined later. Raises TopicMissing if no topic matches, Unreachable, and the sink's error if the
+        sink rejects all topics.
         """
         job, topics = self._job, await self._source.topics()
         chosen = [
@@ -168,13 +170,12 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     def select(self, places: Collection[TopicPartition]) -> None:
-        """Copy only these of the prepared partitions."""
+        """Restrict the transfer to these partitions."""
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
-        """Prepare the topics, one by one if the sink rejects some.
-
-        Raises the sink's error if it rejects all.
+        """Create the topics in the sink. If the sink rejects some, create them one by one. Raises the sink's
+        error if the sink rejects all topics.
         """
         try:
             await self._sink.prepare(topics)
@@ -293,7 +294,7 @@ class Transfer:
         elsewhere = "use another destination or another --state"
         if lane.origin and bounds.origin and lane.origin != bounds.origin:
             raise TopicRecreated(
-                f"{lane.place} is not the same log as the one that was copied up to offset {lane.read_to}",
+                f"{lane.place} was recreated since it was copied up to offset {lane.read_to}",
                 advice=elsewhere,
             )
         known_end = max(lane.read_to, lane.end or 0)
@@ -352,7 +353,7 @@ class Transfer:
         return kept
 
     def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
-        """Record the offsets without a record, before the returned span and within it."""
+        """Account for offsets without a record, before and within the returned span."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
                 self._pass_over(lane, compacted(OffsetHole(start, stop, span)))

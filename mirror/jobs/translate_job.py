@@ -1,8 +1,8 @@
-"""Translation of consumer group offsets between a source and its copy, in either direction.
+"""Translates consumer group offsets between a source and its copy, in either direction.
 
-The committed offsets of a group are translated by the stored offset maps of the lanes. A stored offset map
-ends at the last checkpoint. An offset after the end of the map is translated to the end of the map, so a
-group may read some records again but misses none.
+The committed offsets of a group are translated with the stored offset maps of the lanes. A stored offset map
+ends at the last checkpoint. An offset after the end of the map is translated to the end of the map, so that a
+group may read some records again but misses no record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.groups import SHARE
 from mirror.protocol.control.offsets import commit_offsets, committed_offsets
+from mirror.protocol.control.share_groups import share_offsets
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
@@ -36,9 +38,9 @@ UNCHANGED: Final = "unchanged"
 class TranslateJob:
     """Parameters of a translation.
 
-    `state`: name of the copy, or group of the datastream. `back`: from the destination to the source.
-    `as_group`: name of the group on the other side; empty for the same name. `rewinds`: also move offsets
-    backward if the group is already ahead.
+    `state`: name of the copy, or group of the datastream. `back`: translate from the destination to the
+    source. `as_group`: name of the group at the other cluster; empty for the same name. `rewinds`: also move
+    offsets backward if the group is already ahead.
     """
 
     state: str
@@ -51,7 +53,7 @@ class TranslateJob:
 
     @property
     def sides(self) -> tuple[ClusterRef, ClusterRef]:
-        """Clusters from and to which the group is translated."""
+        """The cluster to translate from, and the cluster to translate to."""
         return (self.destination, self.source) if self.back else (self.source, self.destination)
 
     @property
@@ -64,8 +66,8 @@ class TranslateJob:
 class PositionMove:
     """Translation of one partition: from `here` at `offset` to `there` at `becomes`.
 
-    `precision`: precision of the result, see `lane.offset_map`; `present`: present offset of the group on the
-    other side. `skipped`: reason why the offset is not committed; `becomes` may then be -1. `behind`: the
+    `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group at the
+    other cluster. `skipped`: reason why the offset is not committed; `becomes` may then be -1. `behind`: the
     stored progress of the mirrored topic has not reached the offset, so a later checkpoint gives a better
     result.
     """
@@ -86,7 +88,8 @@ class PositionMove:
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether the group would have no offset on the other side although the topic is mirrored."""
+        """Return whether the group would have no offset at the other cluster although the topic is
+        mirrored."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
@@ -105,9 +108,8 @@ class PositionMove:
 
 
 class Translator:
-    """Translator of offsets from one side of a copy to the other, based on stored progress.
-
-    `back`: from the destination to the source.
+    """Translates offsets from one cluster of a copy to the other, with the stored progress. `back`: translate
+    from the destination to the source.
     """
 
     def __init__(self, stored: StoredLanes, *, back: bool) -> None:
@@ -133,7 +135,8 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """Return the offset by the lane's stored progress or first mirrored record, None if unknown."""
+        """Translate an offset with the lane's stored progress or first mirrored record; None if the result is
+        unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)
@@ -142,25 +145,26 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of mirrored topics on the side of the given offsets."""
+        """Names of mirrored topics at the cluster of the given offsets."""
         return {place.topic for place in self._keys}
 
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
-        """Lanes by partition: the source or destination partition to which the given offsets belong."""
+        """Lanes by partition at the cluster of the given offsets."""
         lanes = self._stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
         return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-        """Return a lane's partition on the side of the given offsets, and its counterpart."""
+        """Return a lane's partition at the cluster of the given offsets, and its counterpart at the other
+        cluster."""
         copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
         return (copy, key.partition) if self._back else (key.partition, copy)
 
 
 class GroupPositions(NamedTuple):
-    """Committed offsets of a group on both sides."""
+    """Committed offsets of a group at both clusters."""
 
     here: Mapping[TopicPartition, int]
     there: Mapping[TopicPartition, int]
@@ -180,9 +184,11 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """Return the offsets to commit, in order. Raises NotFound for a group without committed offsets.
+    """Return the offsets to commit, sorted by partition. Raises NotFound for a group without committed
+    offsets.
 
-    `stored` must be read before `positions`, so that it can be behind the group but never ahead.
+    `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
+    but never ahead.
     """
     if not positions.here:
         raise NotFound(f"group {job.group} has no committed offsets on {job.sides[0]}")
@@ -194,8 +200,8 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Add the offset that the group has committed on the other side. Skip the translation if this offset is
-    equal or ahead."""
+    """Add the offset that the group has committed at the other cluster. Skip the translation if this offset
+    is equal or ahead."""
     present = positions.there.get(move.there)
     if move.skipped or present is None:
         return move
@@ -220,7 +226,8 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
 
 
 async def commit_positions(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets of a group without members. Raises Refused if it has any, NotAuthorized, Unreachable."""
+    """Commit offsets of a group without members. Raises Refused if the group has members, NotAuthorized,
+    Unreachable."""
     codes = await cluster.ask_coordinator(
         GROUP, group, commit_offsets(group, offsets), lambda found: max(found.values(), default=0)
     )
@@ -235,9 +242,10 @@ async def commit_positions(cluster: Cluster, group: str, offsets: Mapping[TopicP
             raise cluster.error(code, doing, f"Read on group {group} and on topic {place.topic}")
 
 
-async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """Return all committed offsets of a group on one cluster. Raises NotAuthorized, Unreachable."""
-    call = committed_offsets(group, None)
+async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[TopicPartition, int]:
+    """Return all committed offsets of a group of a type on one cluster, or the start offsets of a share
+    group. Raises NotAuthorized, Unreachable; Refused if the brokers do not support share groups."""
+    call = share_offsets(group) if kind == SHARE else committed_offsets(group, None)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"

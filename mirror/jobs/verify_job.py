@@ -1,7 +1,7 @@
-"""Verification of a copy: the ranges to compare, and the results.
+"""Verifies a copy: determines the ranges to compare, and the results.
 
-`verify_copy` compares the records copied with a state, or both logs. `audit_copy` compares the records that a
-running datastream has copied according to its checkpoints.
+`verify_copy` compares the records that a stored state covers, or both logs completely. `audit_copy` compares
+the records that a running datastream has copied according to its checkpoints.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _AT_ONCE: Final = 4
 class VerifyJob:
     """Scope and options of a verification.
 
-    With a `state`, the range that was copied with it is compared, aligned by its offset map. Without a state,
-    both logs are compared up to the end of the source at the start. `allows_expired`: the destination
-    intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
-    transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
-    destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
-    partitions; if given, other offsets and partitions are not compared. `resumes`: destination offsets up to
-    which an earlier comparison of a partition has read. `judges_tail`: if no records are in flight, also
-    compare the records of the destination that follow the copied records. `counts`: with windows and a state,
-    compare offsets with the offset map instead of reading records. `windows`: counts the records by window of
-    event time. `pace`: see `LogRange`.
+    With a `state`, the range that was copied under this state is compared, aligned by the stored offset map.
+    Without a state, both logs are compared up to the end that the source had at the start. `allows_expired`:
+    the destination intentionally has a shorter retention, so records that it has deleted do not count as
+    missing. `is_transformed`: transforms have changed the records, so only their presence is compared.
+    `is_shared`: other producers write to the destination topics, too. `sums`: compute sums of the records of
+    both logs. `ranges`: source offsets [start, end) of partitions; if given, other offsets and partitions are
+    not compared. `resumes`: destination offsets up to which an earlier comparison of a partition has read.
+    `judges_tail`: if no records are in flight, also compare the records of the destination that follow the
+    copied records. `counts`: with windows and a state, compare offsets with the offset map instead of reading
+    records. `windows`: counts the records by window of event time. `pace`: see `LogRange`.
     """
 
     source: ClusterRef
@@ -71,17 +71,17 @@ class VerifyJob:
         self.selection.require_topic_characters()
         if self.allows_expired and not self.state:
             raise InvalidRequest(
-                "without the progress of the copy, expired records cannot be told from lost ones",
+                "without the progress of the copy, expired records look like lost records",
                 advice="pass --state with the name that the copy had",
             )
 
 
 Tell = Callable[[int, int, int], None]
-"""Callback: partitions compared, their total, and offsets read on both sides."""
+"""Callback: number of compared partitions, total number of partitions, offsets read from both logs."""
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, reported to `on_progress` after every part read."""
+    """Progress of a comparison, reported to `on_progress` after each read."""
 
     def __init__(self, partitions: int, on_progress: Tell | None) -> None:
         self._partitions = partitions
@@ -89,12 +89,12 @@ class _ComparisonProgress:
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
-        """Add offsets read."""
+        """Add to the number of offsets read."""
         self._offsets += offsets
         self._report()
 
     def finished(self, partitions: int) -> None:
-        """Add compared partitions."""
+        """Add to the number of compared partitions."""
         self._done += partitions
         self._report()
 
@@ -154,14 +154,14 @@ async def _stored(
 
 
 class StoredCopy(NamedTuple):
-    """Stored progress of a partition, and the end of its copy before the progress was read."""
+    """Stored progress of a partition, and the end of its copy as read before the progress."""
 
     progress: LaneProgress | None
     target_end: int
 
     @property
     def history(self) -> CopyHistory | None:
-        """History of the lane; None without progress."""
+        """History of the lane; None if there is no stored progress."""
         stored = self.progress
         if stored is None:
             return None
@@ -173,7 +173,7 @@ class StoredCopy(NamedTuple):
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the present end offsets of the copies; partitions whose end is unknown have no entry."""
+    """Return the current end offsets of the copies. Partitions whose end is unknown have no entry."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
@@ -233,7 +233,8 @@ async def _compared(
 
 
 async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules:
-    """Return the rules for a topic. It does not count as compacted without the right to read its settings."""
+    """Return the match rules for a topic. If Headrace has no right to read the topic's settings, the topic
+    counts as not compacted."""
     here = await _settings(bench.cluster(job.source), topic)
     there = await _settings(bench.cluster(job.destination), job.naming.destination(topic))
     return MatchRules(
@@ -264,7 +265,7 @@ async def _end_now(side: LogRange) -> int:
 
 class _Sides(NamedTuple):
     """Ranges to compare. `expired`: number of copied offsets that only the destination has deleted.
-    `origins_end`: see `compare`."""
+    `origins_end`: see `comparison.compare`."""
 
     source: LogRange
     target: LogRange
@@ -296,7 +297,7 @@ def _sides_within(
     stored: StoredCopy,
     logs: tuple[tuple[int, int], tuple[int, int]],
 ) -> _Sides:
-    """Return the ranges to compare. `logs`: start and end of the logs of both sides."""
+    """Return the ranges to compare. `logs`: start and end offset of the source and destination logs."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
@@ -351,8 +352,8 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 async def audit_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare the records copied according to the stored state, while both sides grow. A partition without
-    progress has nothing to compare, a missing destination topic counts as empty.
+    """Compare the records that are copied according to the stored state, while both logs may grow. For a
+    partition without progress, nothing is compared. A missing destination topic counts as empty.
 
     A permanent error, such as a batch that cannot be decoded, is reported for its partition.
     Raises Unreachable; TopicMissing if no topic is selected.
@@ -377,9 +378,9 @@ async def audit_partition(
     on_read: Callable[[int], None] = lambda _offsets: None,
     logs: tuple[tuple[int, int], tuple[int, int]] | None = None,
 ) -> PartitionVerdict:
-    """Compare the records of one partition that are copied according to its stored state. `on_read`: callback
-    for the number of offsets read. `logs`: start and end of the logs of both sides, read after the stored
-    state. Raises like `audit_copy`."""
+    """Compare the records of one partition that are copied according to its stored state. `on_read`: called
+    with the number of offsets read. `logs`: start and end offset of the source and destination logs, read
+    after the stored state. Raises the errors of `audit_copy`."""
     try:
         if logs is None:
             verdict = await _audit(bench, job, place, stored, on_read)
@@ -395,7 +396,7 @@ async def audit_partition(
 async def ranges_between(
     bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the source offsets between the first records that are not older than these times."""
+    """Return the offsets of the first records at or after the two times, by partition."""
     source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
     places = await places_of(bench, job)
     ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
@@ -411,7 +412,8 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether a record was copied according to the stored state, or there is no record to copy.
+    """Return whether at least one record was copied according to the stored state, or there is no record to
+    copy.
 
     Raises Unreachable; TopicMissing if no topic is selected.
     """

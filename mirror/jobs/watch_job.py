@@ -1,4 +1,4 @@
-"""Continuous audit of a copy: each turn compares the records copied since the turn before."""
+"""Continuous audit of a copy: each turn compares the records copied since the previous turn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AuditWatch:
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
     _positions: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    """Offsets of both sides up to which a partition was compared."""
+    """Source and destination offsets up to which each partition was compared."""
     _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:

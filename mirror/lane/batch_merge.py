@@ -16,20 +16,21 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Attributes of batches that are merged: uncompressed, with create times. Compressed batches would have to
-be decompressed and compressed again."""
+"""Mask of the attributes that a batch to merge may have. A batch with other attributes is not merged:
+compressed batches, for example, would have to be decompressed and compressed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Limits of the batches of a lane that are sent side by side, and the memory for them."""
+    """Limits on the batches of a lane that are sent in parallel, and the budget to which their memory is
+    charged."""
 
     most_bytes: int
     most_in_flight: int
     budget: ByteBudget
 
     def prepare(self, lane: Lane) -> None:
-        """Merge the batches that wait, and move the next batch to our memory."""
+        """Merge the waiting batches, and charge the next batch to `budget`."""
         merge_waiting(lane, self.most_bytes, self.budget)
         following = next((item for item in lane.queue.unsent if isinstance(item, OutBatch)), None)
         if following is not None:
@@ -37,7 +38,7 @@ class BatchMerger:
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
-    """Move a batch to the memory of `budget`."""
+    """Charge a batch to `budget` instead of its receive buffer or its former budget."""
     if batch.slab is not None:
         batch.detach(budget)
     elif batch.budget is not None and batch.budget is not budget:
@@ -46,13 +47,14 @@ def move(batch: OutBatch, budget: ByteBudget) -> None:
 
 
 def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
-    """Return the size of the lane's batches in flight whose memory is that of `budget`."""
+    """Return the total size of the lane's batches in flight that are charged to `budget`."""
     sent = [item for item in lane.queue.sent if isinstance(item, OutBatch) and item.outstanding]
     return sum([len(item.batch) for item in sent if item.budget is budget])
 
 
 def next_size(lane: Lane, most_bytes: int) -> int:
-    """Return the approximate size of the next batch to send after `merge_waiting`, 0 if none waits."""
+    """Return the approximate size that the next batch to send has after `merge_waiting`; 0 if no batch
+    waits."""
     unsent, rules = lane.queue.unsent, lane.read.rules
     start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
     run = _run(unsent[start:], min(most_bytes, rules.batch_limit)) if rules.merge is not None else []
@@ -64,7 +66,7 @@ def next_size(lane: Lane, most_bytes: int) -> int:
 def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
     """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
 
-    Charges the result to `budget`. Batches that were sent before remain unchanged.
+    Charges the result to `budget`. Batches that were already sent remain unchanged.
     """
     rules, queue = lane.read.rules, lane.queue
     if rules.merge is None or queue.is_held:
@@ -87,7 +89,8 @@ def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
 
 
 def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:
-    """Return the batches at the start of `items` that may become one of at most that size."""
+    """Return the batches at the start of `items` that may be merged into one batch of at most
+    `most_bytes`."""
     run: list[OutBatch] = []
     size = 0
     for item in items:

@@ -1,15 +1,15 @@
-"""Turns fetched bytes into batches to send and classified offsets.
+"""Converts fetched bytes to items: batches to send, and skipped offsets with their class.
 
 Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
-is passed through without decompression if nothing in it has to change. It is decompressed and framed again
-(`reframe`) if it has holes, starts before the lane's position, has append times, or is too large, or if small
-batches have accumulated.
+is passed through without decompression if nothing in it has to change. A batch is decompressed and framed
+again (`reframe`) if it has holes, starts before the lane's position, has append times or is too large, or if
+small batches have accumulated.
 
 Merging small batches pays off because a broker spends 35 to 45 microseconds per batch in addition to the cost
 of its bytes; sending ten records at a time costs the destination more than merging costs the mirror (`python
--m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If such a batch
-must be changed, the router makes items of all earlier batches, and stops with an error. No offset gets a
-class merely because it remains in a range: if the items of a router do not add up, the router raises
+-m bench mirror_drain`). A batch that cannot be decompressed is passed through if possible. If an undecodable
+batch must be changed, the router makes items of all earlier batches, and stops with an error. No offset gets
+a class merely because it remains in a range: if the items do not account for every offset, the router raises
 Unaccounted.
 """
 
@@ -59,7 +59,7 @@ class BatchRouter:
         self._cursor = position
         """Offset below which `items` account for every offset."""
         self._batches: list[tuple[memoryview, BatchHeader, bool]] = []
-        """Batches not in `items` yet, each with whether to decode it; empty if `_records` is used."""
+        """Batches not in `items` yet, each with True if it must be changed; empty if `_records` is used."""
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
@@ -79,7 +79,7 @@ class BatchRouter:
         self.largest = 0
         """Size of the largest batch processed."""
         self.is_cut = False
-        """True if the remainder was deferred because `room` is used up."""
+        """True if the rest of the response was left because the work reached `room`."""
 
     @property
     def work(self) -> int:
@@ -164,7 +164,7 @@ class BatchRouter:
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1; return whether the next may be before the end offset."""
+        """Process a message of format 0 or 1; return False if it is at or after the end offset."""
         last = last_offset(message)
         if last < self.position:
             return True
@@ -183,7 +183,7 @@ class BatchRouter:
         return not is_behind
 
     def _pass_hole(self, following: int, evidence: Span) -> None:
-        """Skip the offsets up to `following`, which have no record according to a batch that was read."""
+        """Skip the offsets before `following`; the batch `evidence` shows that they have no record."""
         if self.position < following:
             self._pass(compacted(OffsetHole(self.position, following, evidence)))
 
@@ -424,7 +424,7 @@ class BatchRouter:
     def _pass_to(self, after: int, count: int) -> list[SkippedOffsets] | None:
         """Move the cursor to `after` and return the skipped offsets before it.
 
-        Raises Unaccounted unless these and `count` records cover the range.
+        Raises Unaccounted unless the skipped offsets and `count` records cover the range.
         """
         passed = [skipped for skipped in self._skipped if skipped.first < after]
         unknown = after - self._cursor - count - sum(skipped.count for skipped in passed)

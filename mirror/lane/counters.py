@@ -26,18 +26,19 @@ _SUMS: Final = (
 
 
 class LaneCounters:
-    """Sums since the last `take`, and since the start of the lane for reports.
+    """Sums for a lane since its last measurement (`counters`) or before it (`totals`).
 
-    The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` split
-    the latency, summed over batches: mean time of their records at the source, in transfer to the mirror, in
-    the mirror's queue, and until acknowledged. The age of a record is the age of the newest record in its
-    source batch. A timestamp outside the bounds of the append time is replaced by the bound (`AppendTimes`).
+    The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` are
+    parts of the latency, summed over batches: mean time of the records at the source, in transfer to the
+    mirror, in the mirror's queue, and until acknowledged. The age of a record is the age of the newest record
+    in its source batch. A timestamp outside the bounds of the append time is replaced by the bound
+    (`AppendTimes`).
 
-    The other counters are the cost factors of copying (`mirror/replication/reports/copy_costs.py`).
+    The following counters are cost factors of copying (`mirror/replication/reports/copy_costs.py`).
     `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would have
     been merged if the response had contained more; `small_bytes`: their size as fetched. `merged_bytes`: size
     as fetched of batches that were framed again without decoding; `recompressed_bytes`: uncompressed size of
-    those among them that are compressed. `encoded_records`: records that were decoded and encoded.
+    the compressed ones among them. `encoded_records`: records that were decoded and encoded.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
@@ -73,7 +74,7 @@ class LaneCounters:
         """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
 
         The latency histogram omits records without a usable timestamp, and records that `excused` excludes.
-        `times` learns from the timestamps and corrects them.
+        `times` corrects timestamps of wrong clocks, and learns from these timestamps.
         """
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
@@ -129,7 +130,7 @@ class LaneCounters:
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Add the sums of other counters."""
+        """Add the sums of `other`."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

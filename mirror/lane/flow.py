@@ -16,11 +16,11 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     The size is at least one batch, and otherwise at most `most`. `batch`: size of the largest recent batch, 0
     if unknown; `spread`: variation of sizes, see `spread_of`.
 
-    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. So
-    the request leaves room for a larger batch than the recent batches, depending on the variation. Unused
-    room is filled with a part of the next batch. The number of batches is rounded to the nearest integer. If
-    it is too high, responses are full before they contain every partition, although a produce request takes
-    one batch per partition.
+    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. The
+    request therefore leaves room for a larger batch than the recent batches, depending on the variation. The
+    broker fills unused room with a part of the next batch. The number of batches is rounded to the nearest
+    integer. With a higher number, responses would be full before they contain every partition, although a
+    produce request takes one batch per partition.
     """
     allowed = min(share, most)
     if not batch:
@@ -41,14 +41,14 @@ def spread_of(spread: int, expected: int, size: int) -> int:
 _DEVIATIONS: Final = 4
 """Factor of RFC 6298."""
 _MOST_ROOM: Final = 16
-"""Divisor of the batch size that gives the maximum extra room."""
+"""The extra room of a request is at most the batch size divided by this number."""
 
 
 class TokenBucket:
     """A quota in bytes per second that allows bursts of one second.
 
     A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
-    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes ignore it.
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class TokenBucket:
 
     @property
     def share_bytes(self) -> int:
-        """Suitable number of bytes to take at once: its debt must block no other lane for long."""
+        """Suitable number of bytes to take at once; the resulting debt blocks no other lane for long."""
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
-        """Return 0 if something may be taken now, else the wait in seconds."""
+        """Return the seconds until bytes may be taken; 0 if they may be taken now."""
         self._refill(now)
         return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
 
@@ -92,7 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Measures the total time of delays. A time in the future has an effect only after it has passed."""
+    """Measures the total time of delays up to now, not the future part of a delay."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -124,8 +124,8 @@ _LEASE_SECONDS: Final = 300.0
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
 """Time to read from the leader instead of a replica that has failed. A leader may redirect to a dead replica
-until the controller has noticed. So requests omit the client's rack, and the leader itself returns the
-records."""
+until the controller has noticed; requests to a leader after a failure therefore omit the client's rack, so
+that the leader itself returns the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,12 +3,12 @@
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
 
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
-The methods here are the steps that concern several parts.
+`Lane` has methods for the steps that concern several parts.
 
-Invariants: batches are sent in source order with consecutive sequences; at most five are in flight (others
-only as incomplete requests), one until the destination has accepted the first of an identity (brokers accept
-any first sequence of an unknown producer, so a second batch could overtake a failed first); the ledger covers
-acknowledged items without gaps.
+Invariants: Batches are sent in source order with consecutive sequences. At most five batches are in flight,
+apart from incomplete requests. After a new producer id or epoch, only one batch is in flight until the
+destination has accepted it: brokers accept any first sequence of an unknown producer, so a second batch could
+overtake a failed first. The ledger covers acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Lane:
         return self.state is LaneState.COPYING and self.intent is None
 
     def may_send(self, most: int = MOST_IN_FLIGHT) -> bool:
-        """Return whether another batch may be in flight if `most` of an accepted identity may be."""
+        """Return whether another batch may be sent. `most`: limit once the first batch is accepted."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
@@ -143,7 +143,7 @@ class Lane:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether another owner has taken the lane for good, so its state must not be stored."""
+        """Return whether another owner has taken the lane permanently; its state must not be stored."""
         return self.pause is not None and self.pause.lasting
 
     @property
@@ -194,7 +194,7 @@ class Lane:
             read.times.record_end(end, requested_at, now, now_ms, self.checkpoint)
 
     def _end_excuse(self) -> None:
-        """End the lane's excuse once every record is delivered that existed when the lane caught up."""
+        """Count every record in the latency again once the lane's backlog is delivered."""
         if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
             self.read.excused, self.progress.caught_up = None, excused.excuse.name
 
@@ -220,24 +220,23 @@ class Lane:
         self.dirty = False
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
+        """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec.destination_topic, end)
 
     def begin(self, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. The limits do not apply to earlier
-        offsets."""
+        """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
         self.progress.ledger = Ledger(position)
         self.progress.offset_map = OffsetMap()
         self.read.position = position
         self.dirty = True
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
-        """Continue at a position, perhaps an earlier one, as the source log was replaced or has diverged.
+        """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
 
-        Starts a new ledger; with `same_log`, keeps the map before it. `leader_epoch`: of the record before
-        `position`, -1 if unknown.
+        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
+        record before `position`, -1 if unknown.
         """
         self.drop()
         read, progress = self.read, self.progress
@@ -251,15 +250,15 @@ class Lane:
     def begin_target(self, sentence: str) -> None:
         """Start over in a new destination log that has no mirrored records.
 
-        The log has no state of the lane's producer, so it would accept former owners, too, and any first
-        sequence: the lane takes its id again, with a fence in the new log.
+        The log has no producer state, so it would accept any first sequence, even from former owners. The
+        lane therefore acquires its producer id again, and fences former owners in the new log.
         """
         if self.ownership.identity is not None:
             self.disown()
         self.progress.begin_target(sentence)
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Accept the items of a router that started at our position. `began_at`: arrival of their data."""
+        """Accept the items of a router that started at `read.position`, received from `began_at` on."""
         read, queue, source = self.read, self.queue, self.progress.source
         read.position = router.position
         if 0 <= router.leader_epoch != source.leader_epoch:
@@ -274,7 +273,7 @@ class Lane:
         self._pass_over()
 
     def lose(self, upto: int, sentence: str) -> None:
-        """Skip lost source offsets up to `upto`; a new leader epoch may have begun there."""
+        """Skip lost source offsets before `upto`; a new leader epoch may have begun at `upto`."""
         self.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, self.read.position, upto))
         self.read.position = upto
         self.progress.source = replace(self.progress.source, leader_epoch=-1)
@@ -337,7 +336,7 @@ class Lane:
     def drop(self) -> None:
         """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
 
-        Sequences continue at the first dropped batch. If it may be stored, a new identity is required.
+        Sequences continue at the first dropped batch; if that may be stored, take a new identity.
         """
         assert self.queue.in_flight == 0, "the destination may still read from these buffers"
         queue = self.queue
@@ -384,12 +383,12 @@ class Lane:
                 item.is_stamped = False
 
     def disown(self) -> None:
-        """Require fencing before the next batch, because unknown batches may be in flight."""
+        """Require fencing before the next batch, because unknown batches may still be in flight."""
         self.lay_down()
         self.ownership.needs_fence = True
 
     def lay_down(self) -> ProducerStamp | None:
-        """Stop writing under the current producer identity; return it. Drop progress in a transaction."""
+        """Stop writing under the current producer identity; return it. Forget uncommitted progress."""
         if self.ownership.is_in_transaction and not self.is_broken:
             self.contents = Contents.UNREAD
         return self.ownership.lay_down(self.progress.version)

@@ -39,13 +39,13 @@ class OffsetClass(IntEnum):
     ABORTED = 2
     """A record of an aborted transaction, skipped under read_committed."""
     FILTERED = 3
-    """Dropped by a transform or by the rejection policy."""
+    """The record was dropped by a transform or by the rejection policy."""
     COMPACTED = 4
     """The offset has no record: compaction, or a batch that compaction emptied."""
     LOST = 5
-    """Removed from the source before it was copied: truncation or retention."""
+    """The record was removed from the source before it was copied: truncation or retention."""
     DEAD_LETTERED = 6
-    """Rejected by the destination; the record is in the dead-letter topic."""
+    """The record was rejected by the destination, and is in the dead-letter topic."""
 
 
 class Unaccounted(Exception):
@@ -55,8 +55,8 @@ class Unaccounted(Exception):
 class SkippedOffsets:
     """Source offsets [first, next) that are not sent, and their class.
 
-    The class is final once all earlier offsets have a class. Raises Unaccounted for COMPACTED without the
-    observed hole.
+    The class is final once all earlier offsets have a class. The class COMPACTED requires an observed hole;
+    otherwise Unaccounted is raised.
     """
 
     __slots__ = ("first", "next", "offset_class")
@@ -80,7 +80,7 @@ class SkippedOffsets:
 
 
 def compacted(hole: OffsetHole) -> SkippedOffsets:
-    """Return the offsets of a hole as skipped offsets."""
+    """Return the offsets of a hole as SkippedOffsets of the class COMPACTED."""
     return SkippedOffsets(OffsetClass.COMPACTED, hole.first, hole.next, hole)
 
 
@@ -113,13 +113,13 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Account for the next `count` offsets. Raises Unaccounted if it is COMPACTED."""
+        """Account for the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted if they do not follow the last offset."""
+        """Account for offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
@@ -229,8 +229,8 @@ class LeftOut:
     """Distinguishes records that were skipped on purpose from missing records.
 
     `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
-    In joined ranges, these cannot be distinguished from skipped records, so up to `forgotten` skipped records
-    count as missing there. The value is 0 for a map whose first runs were pruned.
+    In joined ranges, such mirrored records cannot be distinguished from skipped records, so up to `forgotten`
+    skipped records count as missing there. If the first runs of the map were pruned, `forgotten` is 0.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")
@@ -252,7 +252,7 @@ class LeftOut:
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the index of the range that contains the offset, -1 if none does."""
+        """Return the index of the range that contains the offset, -1 if no range contains it."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
@@ -270,7 +270,7 @@ class UncopiedTally:
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record, or `count` records of a batch at that offset that was skipped as a whole."""
+        """Count a record; for a batch skipped as a whole, count its `count` records at the first offset."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

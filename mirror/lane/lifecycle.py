@@ -23,8 +23,8 @@ raises ImpossibleEvent, `-` changes nothing, `>` adds the intent and settles, `C
     STORED       | !          | !          | !          | !          | !        | STOPPED       | -
 
 An intent waits until no batch of the lane is outstanding, because a request still reads from its buffers. An
-event that adds one ends with the action SETTLE: the runner inspects the items, and SETTLING carries out the
-intent. The first matching line applies:
+event that adds an intent ends with the action SETTLE: the runner inspects the items, and the event SETTLING
+carries out the intent. The first matching line applies:
 
     items                                       | leads to
     --------------------------------------------|-----------------------------------------------------
@@ -39,8 +39,8 @@ intent. The first matching line applies:
     any, RESTART                                | STARTING, dropping them
 
 A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation (`turn`)
-increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: operations begun in
-an earlier generation no longer count.
+increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: results of
+operations from an earlier generation are ignored.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Return whether an outage that began at `since_ms` and has ended may have caused the failure."""
+        """Return whether the failure may be due to an outage that began at `since_ms` and has ended."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
@@ -126,15 +126,15 @@ class LaneState(StrEnum):
     """States of a lane."""
 
     STARTING = "starting"
-    """Looks up its position, leaders and producer identity."""
+    """The lane looks up its position, the partition leaders and its producer id."""
     COPYING = "copying"
     RECOVERING = "recovering"
-    """Compares the end of the destination log before it continues."""
+    """The lane compares the end of the destination log with the source before it continues."""
     PAUSED = "paused"
     DRAINING = "draining"
-    """Reads no more; sends the remaining items."""
+    """The lane no longer reads, and sends the remaining items."""
     CHECKPOINTING = "checkpointing"
-    """Has no items; stops once its checkpoint is durable."""
+    """The lane has no items, and stops once its checkpoint is durable."""
     STOPPED = "stopped"
 
 
@@ -147,7 +147,7 @@ class Intent(StrEnum):
     """The destination has rejected an item."""
     RESTART = "restart"
     FINISH = "finish"
-    """All records were read. A rejection by the destination may still pause or restart the lane."""
+    """All records were read: the lane drains and ends, unless a rejection pauses or restarts it."""
     STOP = "stop"
     """A stop was requested: the lane ends at its current position."""
 
@@ -260,12 +260,12 @@ _A = LaneAction
 _K = EventKind
 NOTHING: Final[Actions] = ()
 ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINTING})
-"""States of lanes that have started and neither paused nor stopped."""
+"""States after the start in which a lane is neither paused nor stopped."""
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
 """States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""Intents that a comparison with the destination cancels: it leaves no items, so reading starts again."""
+"""Intents that a comparison with the destination cancels: the items are dropped and read again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:

@@ -5,7 +5,7 @@ is acknowledged or dropped. A response is received if there is room for it. If t
 response were rebuilt, there must also be room for rebuilt batches. All source clusters share the budget. A
 cluster that uses less than its share always has room, so no source can take the memory of another. Invariant:
 buffers and rebuilt batches never exceed twice the budget by more than one response per cluster (a single
-batch may be larger than any limit). With one cluster, they never exceed the budget by more than one response.
+batch may be larger than any limit). With one cluster, the excess over the budget is at most one response.
 
 The full size is reserved when a response is announced. Memory is used as the bytes arrive, because the pages
 of a buffer are allocated on the first write.
@@ -37,7 +37,7 @@ class ByteBudget:
         self.is_wanted = False
         """True if a response is waiting for room in this budget."""
         self.on_room: Callable[[], None] | None = None
-        """Called after bytes are returned."""
+        """Callback, called after bytes are returned."""
         self._parts: list[ByteBudget] = []
         self._next = 0
 
@@ -49,11 +49,11 @@ class ByteBudget:
 
     @property
     def free(self) -> int:
-        """Bytes available; negative if a response was larger than announced."""
+        """Number of free bytes; negative while `used` exceeds the limit."""
         return self.limit - self.used
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes fit into the free bytes, or into the share of this part."""
+        """Return whether `size` more bytes fit into the whole budget or into the share of this part."""
         if self.used == 0:
             return True
         if self.whole is None:

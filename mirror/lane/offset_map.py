@@ -2,7 +2,7 @@
 
 A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
 gaps needs only one run. A gap on either side (transaction markers, compaction, filtered records) starts a new
-run. Both offsets increase from run to run, so a lookup is a binary search.
+run. Source and destination offsets increase from run to run, so a lookup is a binary search.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record; the result is the position of the next. No record is skipped or repeated."""
+    """The offset has no record; the result is the position of the next record, so none is skipped."""
     END = "end"
     """The offset is after the mirrored records; the result is the end of the mirrored records."""
     BEFORE = "before"
@@ -46,7 +46,7 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Offset map: runs in order. Runs before number `sealed` are stored for good; see `unsealed`."""
+    """Offset map: runs in order. Runs with numbers below `sealed` are stored in chunks; see `unsealed`."""
 
     __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
 
@@ -56,7 +56,7 @@ class OffsetMap:
         self._counts = array("q")
         self._first_index = first_index
         self.sealed = first_index
-        """Absolute number of the first run that is not in a stored chunk."""
+        """Number of the first run that is not in a stored chunk, counted from the first run ever."""
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -66,7 +66,7 @@ class OffsetMap:
 
     @property
     def first_index(self) -> int:
-        """Absolute number of the first run kept; pruning increases it."""
+        """Number of the first remaining run, counted from the first run ever; increased by pruning."""
         return self._first_index
 
     @property

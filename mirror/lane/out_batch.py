@@ -30,10 +30,10 @@ class Path(IntEnum):
 class OutBatch:
     """One batch to send.
 
-    It accounts for the source offsets from `first_offset` to before `next_offset`: `runs` are the offsets of
-    its records, in order; `passed` has the class of all other offsets. `target`: destination offset, once
+    The batch accounts for the source offsets [`first_offset`, `next_offset`): `runs` are the offsets of its
+    records, in order; `passed` has the class of all other offsets. `target`: destination offset, once
     acknowledged. The batch was received between `began_at` and `fetched_at` (monotonic seconds). `appended`:
-    bounds of the time at which its records were appended to the source log.
+    bounds of the time at which the records were appended to the source log.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class OutBatch:
         self.sent_at = 0.0
         self.sequence = -1
         self.is_small = False
-        """True if the source batches are small enough to merge with following ones of the same response."""
+        """True if the source batches are small enough to be merged with the next ones of the response."""
         self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
@@ -116,7 +116,7 @@ class OutBatch:
         self.budget = budget
 
     def detach(self, budget: ByteBudget) -> None:
-        """Copy the batch out of its receive buffer, because responses wait for that memory."""
+        """Copy the batch out of its receive buffer, so that the buffer can receive further responses."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             self.batch = memoryview(bytearray(self.batch))
@@ -124,7 +124,7 @@ class OutBatch:
             slab.release()
 
     def forget(self) -> None:
-        """Ignore the response to the batch. Frees the batch now, or after an outstanding response."""
+        """Ignore a response to the batch. Frees the batch now, or when an outstanding response arrives."""
         if self.outstanding:
             self.outstanding = False
         else:
@@ -147,8 +147,8 @@ Item = OutBatch | SkippedOffsets
 
 
 class FoundRecords(NamedTuple):
-    """A run of `length` records that a comparison found at the destination. `source` and `target` are its
-    first offsets at the source and the destination."""
+    """A run of `length` records that a comparison found at the destination. `source`, `target`: first offset
+    of the run at the source and at the destination."""
 
     source: int
     target: int

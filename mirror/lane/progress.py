@@ -63,9 +63,9 @@ class LaneProgress:
     counts how often the source log was replaced or has diverged. `gaps`: sentences about losses, newest last;
     `target_loss`: the sentence about a loss at the destination after which the lane has not continued.
     `owner`: last producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored
-    record, None if it was not loaded. `caught_up`: name of the last excuse that ended by catching up, 0 for
-    none. `owned_from`: destination offset from which all records of the map were written by `owner`, None if
-    unknown, as with transactions. `source_end`: last known end of the source log, -1 if unknown.
+    record, None if it was not loaded. `caught_up`: `Excuse.name` of the last excuse that ended by catching
+    up, 0 if none. `owned_from`: destination offset from which all records of the map were written by `owner`,
+    None if unknown, as with transactions. `source_end`: last known end of the source log, -1 if unknown.
     """
 
     ledger: Ledger
@@ -106,7 +106,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. With `same_log`, keep the source and the map before it."""
+        """Start a new ledger at `position`. `same_log`: keep the source and the map before `position`."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -149,7 +149,7 @@ class LaneProgress:
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Account for an acknowledged batch of the partition `place`. Return the number of offsets before it
+        """Account for an acknowledged batch of the partition `place`. Return the number of preceding offsets
         that other producers have written."""
         target, foreign = outgoing.target, 0
         self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
@@ -194,8 +194,8 @@ class LaneProgress:
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
         """Return whether this progress belongs to this destination topic and to the time after that restart.
 
-        The topic id is empty if unknown. Progress that an operator has written manually names no destination,
-        and always matches.
+        The topic id is empty if unknown. A manually written record contains no destination, and always
+        matches.
         """
         if self.restart_ms < restart_ms and self.target_topic:
             return False
@@ -225,7 +225,7 @@ def chunk_key(key: LaneKey, number: int) -> bytes:
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """Return the records to write, and `offset_map.sealed` after that. `engine`: name of the writer."""
+    """Return the records to write, and `offset_map.sealed` after the write. `engine`: name of the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -269,14 +269,15 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks emptied by pruning from first run `before` to first run `after`."""
+    """Return tombstones for the chunks emptied by pruning, given the first run before and after pruning."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Return whether a former owner of the lane wrote `newer`, although it was written after `stored`.
+    """Return whether a former owner of the lane wrote `newer`, although `newer` was written after `stored`.
 
-    Such an owner was frozen, and wrote its old state when it resumed. Epochs of a producer id only increase.
+    A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
+    increase.
     """
     if _has_same_owner(stored, newer):
         return False
@@ -306,7 +307,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return the owner in a record: empty if the lane had never written, None if unknown."""
+    """Return producer id and epoch in a record: empty if the lane never wrote, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):

@@ -44,17 +44,19 @@ class MergeRule:
 
 
 class Refusal(NamedTuple):
-    """A record or batch of the source that the lane skips because it was refused, and its class.
+    """Reason to skip a record or batch of the source: the destination rejected it, or it cannot be decoded
+    within the limits. `offset_class`: class of the skipped offsets.
 
-    `leader_epoch`: latest leader epoch that the lane had read when it was refused. After an unclean election,
-    different records may have the same offsets under higher leader epochs; these records are copied.
+    `leader_epoch`: latest leader epoch that the lane had read when the refusal was recorded. After an unclean
+    election, different records may have the same offsets under higher leader epochs; these records are
+    copied.
     """
 
     offset_class: OffsetClass
     leader_epoch: int
 
     def concerns(self, leader_epoch: int) -> bool:
-        """Return whether the refusal applies to a batch of that leader epoch."""
+        """Return whether the refusal applies to a batch with this leader epoch."""
         return leader_epoch <= self.leader_epoch
 
 
@@ -62,15 +64,15 @@ class Refusal(NamedTuple):
 class RoutingRules:
     """Processing rules of a lane.
 
-    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None leaves small batches as they
-    are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`: records
-    that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of leader
-    epochs up to `opened_epoch`, are encoded again, with `opens_singly` as one batch per record.
+    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None if small batches are not
+    merged. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
+    records that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of
+    leader epochs up to `opened_epoch`, are encoded again; if `opens_singly`, each record becomes one batch.
     `transform_names`: names of the transforms, for messages. `opened_bytes`, `opened_records`: limits on the
     contents of a batch that must be decoded, unless the batch itself is larger. `unopened`: batches that are
     skipped because they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic
-    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`:
-    latest life of the lane with refusals.
+    id and cluster id of the source topic to which the refusals belong, empty if unknown; `refused_life`: the
+    lane's `life` (see `LaneProgress`) when the last refusal was added.
     """
 
     read_committed: bool = True
@@ -148,8 +150,8 @@ class RoutingRules:
 class AbortedFilter:
     """Classifies batches, in offset order, by whether their transaction was aborted.
 
-    `aborted`: (producer id, first offset) in the fetch response. Batches of such a producer are skipped from
-    its first offset until its abort marker (Apache Kafka, `CompletedFetch`).
+    `aborted`: (producer id, first offset) in the fetch response. Batches of a producer in `aborted` are
+    skipped from its first offset until its abort marker (Apache Kafka, `CompletedFetch`).
     """
 
     __slots__ = ("_active", "_waiting")

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 class AuditWindow:
     """Records of one window of event time in one partition, as of `time_ms` (epoch ms).
 
-    Of rows with the same `id`, the one with the largest `time_ms` counts: it includes the earlier ones. The
-    remaining rows of a window are added up. `bucket_start_ms`, `bucket_end_ms`: the window. `tier`, `host`,
-    `application`: who counted, as in Kafka Audit; rows of Headrace have the tier `mirror`, the name of the
-    instance and `headrace`. `count`: records that arrived as they were; `explained`: absent or surplus ones
-    for a reason that is no fault. `audit`: `counts` or `full`; empty in rows of producers and consumers. The
-    offsets are those between which the records are. `findings` is JSON: the first differences.
-    `payload_bytes`: size of the source records as stored, without batch headers; 0 if they were not read.
-    `late`: source offsets that have waited for longer than the lateness.
+    Of several rows with the same `id`, only the row with the largest `time_ms` is valid, because it includes
+    the others. The valid rows of a window are added up. `bucket_start_ms`, `bucket_end_ms`: the window.
+    `tier`, `host`, `application`: origin of the counts, as in Kafka Audit; in rows of Headrace, these are
+    `mirror`, the name of the instance, and `headrace`. `count`: records that arrived unchanged; `explained`:
+    missing or additional records for which there is a known reason, so that they are not faults. `audit`:
+    `counts` or `full`; empty in rows of producers and consumers. `source_start` … `destination_end`: ranges
+    of offsets in which the records are. `findings` is JSON: the first differences. `payload_bytes`: size of
+    the source records as stored, without batch headers; 0 if they were not read. `late`: number of source
+    offsets that have waited to be copied for longer than the allowed lateness.
     """
 
     time_ms: int

@@ -64,7 +64,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"{label} {shown(value)} contains half of a surrogate pair") from error
+        raise InvalidRequest(f"{label} {shown(value)} contains an unpaired surrogate") from error
     if any((character < " " and character not in _BLANKS) or character == "\x7f" for character in value):
         raise InvalidRequest(f"{label} {shown(value)} contains control characters")
     return value

@@ -21,9 +21,9 @@ _NESTING: Final = (dict, list)
 def parsed(data: bytes) -> Any:
     """Parse UTF-8 JSON.
 
-    The result can always be encoded again. Raises InvalidRequest for other input: bytes that are not UTF-8,
-    unpaired surrogates, NaN and infinities, numbers with more digits than Python reads, and nesting deeper
-    than Python's stack allows.
+    The parsed document can always be encoded again. Raises InvalidRequest for other input: bytes that are not
+    UTF-8, unpaired surrogates, NaN and infinities, numbers with more digits than Python reads, and nesting
+    deeper than Python's stack allows.
     """
     try:
         text = data.decode()
@@ -74,8 +74,8 @@ def _finite(text: str) -> float:
 
 
 class ChangedValue(NamedTuple):
-    """A value that differs between two documents; None for a missing field. `pointer` locates it (RFC
-    6901)."""
+    """A value that differs between two documents; None for a missing field. `pointer`: JSON pointer of the
+    value (RFC 6901)."""
 
     pointer: str
     before: Any
@@ -88,8 +88,8 @@ def pointer_to(parts: Iterable[object]) -> str:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return a document after a merge patch (RFC 7386): objects are merged, null removes, any other value
-    replaces."""
+    """Return a document after a merge patch (RFC 7386): objects are merged, null removes a field, any other
+    value replaces the field."""
     if not isinstance(patch, dict):
         return patch
     found = dict(target) if isinstance(target, dict) else {}

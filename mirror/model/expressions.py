@@ -1,7 +1,7 @@
 """User-supplied regular expressions, matched in linear time.
 
-RE2 (google-re2) compiles them, so no expression can take exponential time. Look-around and back-references,
-which RE2 does not support, are rejected.
+RE2 (google-re2) compiles the expressions, so no expression can take exponential time. Look-around and
+back-references, which RE2 does not support, are rejected.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Size limit, in RE2 instructions, of an expression that matches many names in one call. Such a call blocks
-all other threads."""
+"""Size limit, in RE2 instructions, of an expression that matches many names in one call. A call with many
+names blocks all other threads."""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
@@ -103,8 +103,8 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names at once, compiled on first use; None if this expression
-        cannot be used for that."""
+        """Return the pattern that matches many names at once, compiled on first use; None if the expression
+        is not suitable for such a pattern."""
         if self._lines is None and self._is_small:
             import re2
 
@@ -215,7 +215,7 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield the start and end of each group that contains `|`, and the positions of the borders of its
+    """Yield the start and end of each group that contains `|`, and the positions of each `|` between its
     alternatives."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
@@ -331,7 +331,7 @@ def _advice(expression: str) -> str:
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
     """Return prefixes such that every match starts with one of them. The result contains the empty string if
-    they are not easy to find. Comparing prefixes rules out most names without RE2."""
+    prefixes are not easy to find. Comparing prefixes rules out most names without RE2."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

@@ -43,18 +43,23 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """Origin of a rate. The values mean, in order: growth of the log over the whole time range; growth over a
-    part of the range (for a topic's mean, also over a part of its partitions); the last measurements before
-    they stopped; the same hour of earlier weeks or days; the average over the topic's partitions; the
-    mirror's own count; configuration only."""
+    """Origin of a rate."""
 
     SLOPE = "slope"
+    """Growth of the log over the whole time range."""
     PARTIAL = "partial"
+    """Growth of the log over a part of the time range; for the mean of a topic, also over a part of its
+    partitions."""
     HELD = "held"
+    """Last measurements before the measurements stopped."""
     SEASONAL = "seasonal"
+    """Rate at the same hour of earlier weeks or days."""
     MEAN = "mean"
+    """Average over the topic's partitions."""
     MIRROR = "mirror"
+    """Records and bytes that the mirror counted."""
     CONFIGURED = "configured"
+    """Configured rate, without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +117,9 @@ class Freshness:
     """Age of the loads of one source cluster.
 
     `measured_at_ms`: time of the last measurement (epoch milliseconds), None if measuring is off and no error
-    occurred. The loads are stale if it is more than `stale_after_ms` ago. `measured`: number of partitions
-    with their own load, None if only a full report contains the number. `behind`: number of measured
-    partitions that are possibly copied more slowly than records arrive.
+    occurred. The loads are stale if the last measurement was more than `stale_after_ms` ago. `measured`:
+    number of partitions with their own load, None if this number was not determined. `behind`: number of
+    measured partitions that are possibly copied more slowly than records arrive.
     """
 
     measured_at_ms: int | None

@@ -1,12 +1,11 @@
 """Measurements of the mirror itself, and events about its placement.
 
 The mirror writes these records, Pinot stores them, and the monitor evaluates them. `rows.py` derives the
-columns and the Avro schema from these classes. Field names avoid SQL keywords. Histograms are counts per
+columns and the Avro schema from these classes. Field names avoid SQL keywords. Histograms contain counts per
 bucket, so they can be added over partitions, tasks and time.
 
-`MirrorMetric` is the single definition of the measurements of a lane. Its columns in Pinot, the task sums
-that workers report, the counters of /metrics and the rates of /v1/lanes are derived from its fields and their
-`Series`.
+`MirrorMetric` is the single definition of the measurements of a lane: its fields and their `Series` define
+the columns in Pinot, the task sums that workers report, the counters of /metrics and the rates of /v1/lanes.
 """
 
 from __future__ import annotations
@@ -65,15 +64,15 @@ class MirrorMetric:
     `bytes_copied`: bytes as fetched, usually compressed. `lag_records`: end of the source log minus position,
     at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
     none, None if unknown, for example while the source does not respond. Records hidden by an open
-    transaction are not readable and do not count. The published value is the age of the oldest record that
-    counts (`mirror.model.movement.excuses`). `latency_counts`: records per latency bucket, only records that
-    count; latency is destination acknowledgement minus the timestamp of the batch's newest record.
-    `uncompressed_bytes`: uncompressed size of those batches for which it is known without decompression.
-    `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at the source, fetch, queue
-    in the mirror, produce until acknowledged. `cpu_ms`: share of the worker's CPU time attributed to the
-    lane; `spare_cpu_ms`: part of `cpu_ms` spent on small responses and small batches, which the same bytes
-    would not cost in a backlog. Fields that add up over partitions and time, except `latency_counts`, have a
-    `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
+    transaction are not readable and do not count. The published value excludes records that do not count
+    against an objective (`mirror.model.movement.excuses`). `latency_counts`: number of records per latency
+    bucket, with the same exclusion. The latency is the time of the acknowledgement minus the timestamp of the
+    batch's newest record. `uncompressed_bytes`: uncompressed size of the batches where it is known without
+    decompression. `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at the
+    source, fetch, queue in the mirror, produce until acknowledged. `cpu_ms`: share of the worker's CPU time
+    attributed to the lane; `spare_cpu_ms`: part of `cpu_ms` spent on small responses and small batches, which
+    the same bytes would not cost in a backlog. Fields that add up over partitions and time, except
+    `latency_counts`, have a `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
     """
 
     time_ms: int
@@ -188,7 +187,7 @@ class PlacementEvent:
 
 class WorkerLoss(NamedTuple):
     """Unexpected end of a worker process at `time_ms` (epoch). `how`: exit code or signal. `lanes`: number of
-    partitions that it copied."""
+    partitions that the process copied."""
 
     time_ms: int
     worker: int
@@ -206,7 +205,7 @@ class Drops:
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Return the sum of several drops, with the reason of the first whose records are being dropped now."""
+    """Return the sum of several `Drops`, with the first reason that is not empty."""
     all_of_them = tuple(drops)
     reason = next((owner.reason for owner in all_of_them if owner.reason), "")
     return Drops(sum(owner.count for owner in all_of_them), reason)

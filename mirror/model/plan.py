@@ -145,7 +145,8 @@ def _gathered(
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
-    """Return a move for each partition whose task or instance differs, sorted by group and partition."""
+    """Return a move for each partition whose task or instance differs between the plans, sorted by group and
+    partition."""
     present = {placement.task: placement for placement in before}
     changed = [placement for placement in after if present.get(placement.task) != placement]
     kept = {placement.task for placement in after} - {placement.task for placement in changed}
@@ -182,10 +183,10 @@ class PlanningRequest:
     current placement where that pays off. `rebalance`: move partitions away from overloaded tasks even if no
     partition was added or removed, and level the load. `recent`: loads of earlier observations, oldest first.
     A peak that only the latest observation has causes no move and no new task; a task that any of these
-    observations needs is not removed. `calm`: reason why optional moves are suspended; then no task is
-    removed. Empty if they are allowed. `scale_in_headroom`: share of each remaining task to keep free when
-    tasks are removed; None for the planner's default. `strategy`: name of the strategy that the group's
-    datastreams choose; None for the service's default.
+    observations needs is not removed. `calm`: reason why optional moves are suspended; empty if they are
+    allowed. While optional moves are suspended, no task is removed. `scale_in_headroom`: share of each
+    remaining task to keep free when tasks are removed; None for the planner's default. `strategy`: name of
+    the strategy that the group's datastreams choose; None for the service's default.
     """
 
     group: GroupName
@@ -229,12 +230,12 @@ class GroupPlan:
 
     `required_tasks`: number of tasks that capacity requires, even if `max_tasks` is lower. `move_reasons`: a
     sentence for every partition that changes its task. `offending`: partitions that alone exceed the usable
-    capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`: no feasible plan has fewer
-    tasks. The other bounds are the same for the load of the fullest task and for the number of moves.
-    `overloaded`: tasks above usable capacity. `estimated`, `defaulted`: partitions planned with the load of
-    their topic, or with the default load. `moves_left`: moves that exceed the budget of one plan. `stage`:
-    stage that found the plan. `cut_short`: searches that reached a time limit, so the same request may
-    produce a different plan.
+    capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`,
+    `max_load_lower_bound_bytes_per_second`, `moved_lower_bound_bytes_per_second`: no feasible plan has fewer
+    tasks, has a lower load of the fullest task, or moves less load. `overloaded`: tasks above usable
+    capacity. `estimated`, `defaulted`: partitions planned with the load of their topic, or with the default
+    load. `moves_left`: moves that exceed the budget of one plan. `stage`: stage that found the plan.
+    `cut_short`: searches that reached a time limit, so the same request may produce a different plan.
     """
 
     tasks: Mapping[TaskName, frozenset[TopicPartition]]

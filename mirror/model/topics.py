@@ -107,8 +107,8 @@ def checked_topic(label: str, value: object) -> str:
 
 
 def canary_topic(datastream: str) -> str:
-    """Return the topic that the canary of a datastream writes at the source. A hash distinguishes names that
-    are no topic names."""
+    """Return the topic that the canary of a datastream writes at the source. If the datastream's name is too
+    long or contains characters that Kafka does not allow, a hash makes the topic name unique."""
     topic = f"{CANARY_PREFIX}{datastream}"
     if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
         return topic
@@ -122,12 +122,12 @@ class TopicSelection:
 
     `include` and `exclude` are regular expressions that must match the whole topic name; `exclude` takes
     precedence. Names that start with two underscores belong to Kafka and its tools; names that start with
-    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal`
-    is true, so that `.*` never selects them by accident. A topic of Headrace is also mirrored if the
-    expression contains its full name.
+    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Topics of Kafka and Headrace are
+    mirrored only if `internal` is true, so that `.*` never selects them by accident. A topic of Headrace is
+    also mirrored if the expression contains its full name.
 
-    `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
-    This field is derived from the definition and is not stored in it.
+    `canary`: canary topic of the datastream, which is mirrored regardless of the expressions; empty if there
+    is none. `canary` is derived from the definition and is not stored in it.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
@@ -176,9 +176,9 @@ class TopicSelection:
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
-        names of every shape match. Sample names are used because the same expression can be written in many
-        ways."""
+        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and
+        `include` matches a set of very different sample names. Sample names are used because the same
+        expression can be written in many ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:

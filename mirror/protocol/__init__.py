@@ -1,4 +1,5 @@
-"""Kafka's wire protocol, sans-io: bytes in, values and bytes out. No sockets, no clock, no logging.
+"""Kafka's wire protocol, sans-io: bytes in, values and bytes out. This package uses no sockets, no clock and
+no logging.
 
 The formats that matter for throughput are decoded by hand from memoryviews: record batches (`batches/`), and
 Fetch and Produce messages (`fetch`, `produce`). The rest of the protocol uses the message classes of

@@ -142,7 +142,7 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""Codes which show that the lane's view of the destination log is wrong. The lane reads the end of the log
+"""Codes that show that the lane's state of the destination log is wrong. The lane reads the end of the log
 and starts over."""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
@@ -186,7 +186,7 @@ _RIGHTS: Final[dict[int, tuple[str, str]]] = {
         "Write on transactional ids with the prefix headrace",
     ),
 }
-"""Kind of resource of each authorization error, and the right that is usually missing."""
+"""Resource type of each authorization error, and the permission that is usually missing."""
 SOMEBODY: Final = "the user of this cluster"
 
 
@@ -195,9 +195,9 @@ def error_of(
 ) -> HeadraceError:
     """Return the error to raise for a code.
 
-    `doing`: the operation that failed; `message`: error message of the broker. `right`: operations and
-    resources that it requires, such as `Read on topic orders`; the message mentions it if it names the same
-    kind of resource as an authorization error. `principal`: user that needs the right.
+    `doing`: the operation that failed; `message`: error message of the broker. `right`: permissions that the
+    operation requires, such as `Read on topic orders`; an authorization error mentions them if they name the
+    resource type of the error. `principal`: user that needs the permissions.
     """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
     suffix = f" ({message})" if message else ""

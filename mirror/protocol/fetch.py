@@ -99,7 +99,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A complete Fetch response. `error`: that of the session. `nodes`: addresses of hinted leaders."""
+    """A complete Fetch response. `error`: code of the session. `nodes`: addresses of new leaders."""
 
     throttle_ms: int
     error: int
@@ -174,7 +174,7 @@ def _position(version: int, number: int, position: FetchPosition) -> bytes:
 
 
 def decode_response(version: int, body: View) -> FetchResponse:
-    """Decode a complete response of that version. Raises CorruptData for anything else."""
+    """Decode a complete response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):

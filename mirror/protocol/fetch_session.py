@@ -5,10 +5,10 @@ Without a session, every request lists every partition, which takes 800 KB for 2
 `remove` and `forget` may be called at any time; call `build` to send a request, and `answered` on its
 response.
 
-A broker omits a partition from responses while its high watermark and log start are unchanged. If another
-lane takes over a partition, it would therefore never receive these offsets, unless the broker first drops the
-partition from the session. The broker adds the named partitions of a request before it removes the forgotten
-ones (Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
+A broker omits a partition from responses while its high watermark and log start are unchanged. A lane that
+takes over a partition would therefore never receive them, unless the broker first drops the partition from
+the session. The broker adds the named partitions of a request before it removes the forgotten ones (Kafka
+4.1, `FetchSession.update`), so the partition is named again only in the next request.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ NO_TAGS: Final = b"\x00"
 SIZE_BYTES: Final = 4
 _ID_SIZE: Final = 16
 LARGEST_FRAME: Final = 2**30
-"""Maximum frame size. A larger size means corruption, or that the port uses another protocol."""
+"""Maximum frame size. A size above this limit means corruption, or that the port uses another protocol."""
 
 _HEADER: Final = struct.Struct(">ihhi")
 _SHORT: Final = struct.Struct(">h")

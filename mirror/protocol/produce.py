@@ -49,9 +49,9 @@ Batch = bytes | bytearray | memoryview
 class ProducedPartition(NamedTuple):
     """Response for one batch.
 
-    `base_offset`: offset of its first record, -1 on error. `record_errors`: (index in the batch, message) of
-    the records that caused a rejection. `append_ms`: append time by the broker's clock; -1 for topics that
-    use create time.
+    `base_offset`: offset of the batch's first record, -1 on error. `record_errors`: (index in the batch,
+    message) of the records that caused a rejection. `append_ms`: append time by the broker's clock; -1 for
+    topics that use create time.
     """
 
     topic: TopicKey
@@ -65,7 +65,7 @@ class ProducedPartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """A complete Produce response. `nodes`: addresses of the leaders in leader hints."""
+    """A complete Produce response. `nodes`: addresses of the leaders named in the response."""
 
     throttle_ms: int
     partitions: list[ProducedPartition]
@@ -115,7 +115,7 @@ def encode_request(
 
 
 def decode_response(version: int, body: View) -> ProduceResponse:
-    """Decode a complete response of that version. Raises CorruptData for anything else."""
+    """Decode a complete response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):

@@ -1,7 +1,8 @@
 """Decodes only the partition counts of a Metadata response.
 
-The control process requests them every few seconds. For clusters with very many partitions this is faster
-than kafka-python, which creates objects for each partition. Supports the flexible versions, 9 to 12.
+The control process requests these counts every few seconds. For clusters with very many partitions, this
+module is faster than kafka-python, which creates objects for each partition. Supports the flexible versions,
+9 to 12.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHORT: Final = struct.Struct(">h")
 _BEFORE_LISTS: Final = 14
 """Size of a partition's error, number, leader and leader epoch.
 
-The replicas, in-sync replicas and offline replicas follow.
+In a response, the replicas, in-sync replicas and offline replicas follow these fields.
 """
 _OF_ONE_BYTE: Final = 0x80
 
@@ -35,7 +36,7 @@ class TopicCounts(NamedTuple):
 
 
 def decode_counts(version: int, body: View) -> TopicCounts:
-    """Decode a complete response of that version. Raises CorruptData for anything else."""
+    """Decode a complete response of that version. Raises CorruptData for malformed data."""
     try:
         return _decode(version, memoryview(body), bytes(body))
     except (struct.error, IndexError, UnicodeDecodeError):

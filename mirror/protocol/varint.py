@@ -35,13 +35,13 @@ def encode_unsigned(number: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Return (signed number, position after it). Raises CorruptData if `data` ends inside it."""
+    """Return (signed number, position after it). Raises CorruptData if the number is truncated."""
     number, position = decode_unsigned(data, position)
     return (number >> 1) ^ -(number & 1), position
 
 
 def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Return (number, position after it). Raises CorruptData if `data` ends inside it."""
+    """Return (number, position after it). Raises CorruptData if the number is truncated."""
     number = shift = 0
     try:
         while True:

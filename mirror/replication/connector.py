@@ -1,10 +1,10 @@
 """Connectors: the two Protocols for systems other than Kafka, and their lookup.
 
-A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to it as `NAME:/PATH`, such as
-`file:/var/landing`. A package registers it as an entry point of the groups `headrace.sources` and
-`headrace.sinks`; the entry point is a function that takes the text after the colon.
-`mirror.jobs.transfer_job` copies records from a source to a sink. It relies only on the contract below;
-`tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
+A connector provides a `RecordSource`, a `RecordSink` or both. Users refer to a connector as `NAME:/PATH`,
+such as `file:/var/landing`. A package registers a connector as an entry point of the groups
+`headrace.sources` and `headrace.sinks`; the entry point is a function that takes the text after the colon.
+`mirror.jobs.transfer_job` copies records from a source to a sink. The job relies only on the contract in this
+module; `tests/contract/mirror/test_connectors.py` checks every connector against it, including Kafka's own.
 
 Kafka-to-Kafka copies do not use connectors: the lanes of the engine copy whole batches without decompressing
 them.
@@ -50,7 +50,8 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: every earlier record of that origin is committed or was skipped on purpose."""
+    """A committed position: every earlier record of the log `origin` is committed or was skipped on
+    purpose."""
 
     next_offset: int
     origin: str = ""
@@ -66,7 +67,7 @@ class CommitRule(NamedTuple):
 class RecordPortion(NamedTuple):
     """All records of a source within a range of offsets, in order, possibly none.
 
-    `span` is that range, such as the offsets in a batch header. Offsets between two consecutive spans have no
+    `span`: the range, such as the offsets in a batch header. Offsets between two consecutive spans have no
     record.
     """
 
@@ -102,7 +103,7 @@ class RecordSink(Protocol):
     """A writer of partitions.
 
     `commit` is the only step that takes effect: the records since the last commit and the new position become
-    durable and visible together, or not at all, whenever the process dies.
+    durable and visible together, or not at all, no matter when the process dies.
 
     For a partition without a committed position, the start position is committed before the first record is
     written. After any error, the partition must be taken again; `take` then returns the committed position.

@@ -83,7 +83,7 @@ class EngineContext:
         self._shares: Mapping[GroupName, float] = {}
 
     def cluster(self, reference: ClusterRef) -> Cluster:
-        """Return the cluster of that name. Raises ConfigError if it is unknown."""
+        """Return the cluster of that name. Raises ConfigError for an unknown name."""
         known = self._clusters.get(reference)
         if known is None:
             known = self._clusters[reference] = Cluster(self._configs(reference), str(reference))
@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return why progress stored at the cluster will expire; None if it will not, or is unused."""
+        """Return the reason that stored progress will expire at the cluster; None if it will not expire."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -128,12 +128,12 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the clusters with a response that is overdue since before `before`, and since when."""
+        """Return the due time of the oldest late response by cluster, if it was due before `before`."""
         found = {name: cluster.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return the clusters back from an outage since the last call, with its start (monotonic seconds)."""
+        """Return the starts of outages that ended since the last call, by cluster (monotonic seconds)."""
         found = {name: cluster.reachability.take_returned() for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
@@ -149,7 +149,7 @@ class EngineContext:
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
-        """Return which address of the cluster does not respond, and the symptom."""
+        """Return the address of the cluster that does not respond, and the symptom."""
         return self._clusters[reference].silence
 
     def rack(self, reference: ClusterRef) -> str:
@@ -212,7 +212,7 @@ class EngineContext:
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
         """Run one coroutine to completion; for commands that run nothing else.
 
-        Raises TimedOut after `seconds`; then the context cannot be used any longer.
+        Raises TimedOut after `seconds`; the context can no longer be used after that.
         """
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:

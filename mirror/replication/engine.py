@@ -1,6 +1,6 @@
 """Engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
-This module wires the parts and runs the loop. A batch passes through them in this order: `fetcher` ->
+This module wires the parts and runs the loop. A batch passes through the parts in this order: `fetcher` ->
 `fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane` (ledger,
 map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
 its dependencies in its constructor.
@@ -111,7 +111,8 @@ class BatchEngine:
                 self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching, drain and checkpoint these lanes. A `LaneStopped` event reports the end of each."""
+        """Stop fetching, drain and checkpoint these lanes. A `LaneStopped` event reports the end of each
+        lane."""
         for key in keys:
             lane = self.lanes.by_key.get(key)
             if lane is None:
@@ -189,7 +190,7 @@ class BatchEngine:
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return the latest measurements, with only those backlog ages that count against objectives."""
+        """Return the latest measurements, with the backlog ages that count against objectives."""
         return [
             metric if lane.read.excused is None else counted_metric(lane.read.excused, metric)
             for lane, metric in zip(self._measured, metrics, strict=True)
@@ -200,8 +201,8 @@ class BatchEngine:
     ) -> Sequence[LanePosition | None]:
         """Return the positions of the lanes in the latest measurements, in order.
 
-        `at`: current time in monotonic seconds, if the receiver has all earlier positions; then the positions
-        that `PositionWatch` withholds are None.
+        `at`: current time in monotonic seconds if the receiver has all earlier positions, otherwise None. If
+        `at` is set, positions that `PositionWatch` withholds are None.
         """
         if at is not None:
             return self._positions.due_positions(self._measured, at, self._measured_ms)
@@ -224,7 +225,8 @@ class BatchEngine:
         }
 
     def windows(self) -> Mapping[LaneKey, LaneWindows]:
-        """Return the windows of brokers that limit the rates of lanes in the latest measurements."""
+        """Return the limits that brokers' socket buffers set to the rates of lanes in the latest
+        measurements."""
         found = ((lane.key, windows_of(lane)) for lane in self._measured)
         return {key: windows for key, windows in found if windows != NO_WINDOWS}
 

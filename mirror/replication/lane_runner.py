@@ -40,7 +40,7 @@ _SOON_SECONDS: Final = 0.5
 
 
 class Transactions(Protocol):
-    """Transactions of exactly-once lanes, as seen by code that changes lanes."""
+    """Operations on the transactions of exactly-once lanes, for code that changes lanes."""
 
     def prepare(self, lane: Lane, floor: int) -> None:
         """Require a transaction for every batch that the lane sends. `floor`: see `TransactionState`."""
@@ -59,7 +59,7 @@ class Transactions(Protocol):
         ...
 
     def fenced(self, lane: Lane, error: Fenced) -> None:
-        """Handle a broker that fences the lane's identity."""
+        """Handle a broker that has fenced the lane's producer id."""
         ...
 
     def pump(self, now: float) -> None:
@@ -68,13 +68,13 @@ class Transactions(Protocol):
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns the lanes whose present start is still valid."""
+    """Return a function that returns the lanes that are still in their present start."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneRunner:
-    """Runs the lifecycle and steps of lanes. `transactions`: function that creates their manager."""
+    """Runs the lifecycle and steps of lanes. `transactions`: creates the transaction manager."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class LaneRunner:
             self._break(lane, problem)
 
     def _break(self, lane: Lane, problem: HeadraceError) -> None:
-        """Pause a lane in any state, after an attempt to pause it failed."""
+        """Pause a lane in any state, because the normal way to pause the lane failed."""
         pause = pause_again(lane.pause, str(problem), self._context.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 

@@ -43,7 +43,8 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """Return the limits of each topic; defaults for a topic without the right to describe it.
+        """Return the limits of each topic; defaults for a topic that this client has no permission to
+        describe.
 
         Raises Unreachable.
         """
@@ -89,8 +90,8 @@ def forget_cap(lane: Lane) -> None:
 
 
 def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
-    """Decode and encode the batches in [first, following), and the batches between them and batches that were
-    rejected before. With `singly`, send them record by record."""
+    """Decode and encode the batches in [first, following) again. If earlier rejected batches remain, the
+    range is extended to include them. With `singly`, send each record as one batch."""
     known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -100,14 +101,14 @@ def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> Non
 
 
 def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Do not copy these source records. `source`: identity of the lane's source when the records were
-    rejected."""
+    """Exclude these source records from copying. `source`: identity of the lane's source when the records
+    were rejected."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
 def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Do not copy the batch that ends at this source offset.
+    """Exclude the batch that ends at this source offset from copying.
 
     `source`: identity of the lane's source when it read the batch.
     """
@@ -118,9 +119,8 @@ def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, sour
 def forget_other_topics(lane: Lane) -> None:
     """Drop rejections that belong to a former source topic, after the current topic has been looked up.
 
-    Rejections in the new topic are kept: when the first transaction in the new topic aborts, an exactly-once
-    lane returns to the progress of the former topic, but must still know the rejected batches of the new
-    topic.
+    Rejections in the new topic are kept. If the first transaction in the new topic aborts, an exactly-once
+    lane returns to the progress of the former topic, but the rejections in the new topic still apply.
     """
     lane.read.rules = lane.read.rules.with_refusals_of(
         lane.progress.source.topic_id, lane.progress.source.cluster_id

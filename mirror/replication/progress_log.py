@@ -231,7 +231,7 @@ class ProgressLog:
     async def _check_settings(self) -> None:
         """Check the topic's settings, at most once a minute.
 
-        Without the right to describe the topic, the settings stay unknown.
+        Without permission to describe the topic, the settings stay unknown.
         """
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:

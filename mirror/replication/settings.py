@@ -36,20 +36,21 @@ class CopyingSettings(Settings):
     """Maximum number of records and headers in a batch that must be decoded; `on-rejection` applies to larger
     batches."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
-    """Buffered bytes of a partition at which fetching the partition stops until some of them are sent."""
+    """Maximum buffered bytes of a partition. At this size, Headrace stops fetching the partition until part
+    of the buffer is sent."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
     """Maximum size in bytes of a produce request."""
     read_connections: int = Field(default=_DEFAULTS.read_connections, ge=0, le=512)
-    """Maximum number of additional connections to a distant broker for catching up. The distance limits each
-    connection to one socket buffer per round trip, so connections are added as long as they increase the
-    rate."""
+    """Maximum number of additional connections to a distant broker for catching up. One connection carries at
+    most one socket buffer per round trip, so a worker adds connections as long as the rate increases."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
-    """Maximum number of connections for writing to a distant broker: one for each partition. If the TCP
-    window limits the rate, further ones send several batches of a partition in parallel, up to the same
-    number. Nearby brokers get three connections."""
+    """Maximum number of connections for writing to a distant broker, with one connection per partition. If
+    the TCP window limits the rate, a worker opens up to the same number of additional connections, to send
+    several batches of a partition in parallel. A nearby broker gets three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
-    """Memory in bytes for data that the connections of `read_connections` read ahead, and the same amount for
-    batches sent to distant brokers in parallel. Connections to other brokers do not use it."""
+    """Memory in bytes for data that the additional connections to distant source brokers read ahead. A second
+    buffer of this size holds batches that are sent in parallel to distant destination brokers. Nearby brokers
+    use neither buffer."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)
@@ -58,7 +59,7 @@ class CopyingSettings(Settings):
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches of a backlog, to reduce the load of the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first
-    """Give precedence to partitions whose uncopied records the source will delete first."""
+    """Copy partitions first whose uncopied records the source will delete soonest."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """Time after which a request without a response fails and is retried."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds
@@ -73,17 +74,19 @@ class CopyingSettings(Settings):
     hanging_transaction_seconds: Seconds = _DEFAULTS.hanging_transaction_seconds
     """Time after which an open transaction at the source is reported as hanging."""
     metadata_age_seconds: Seconds = _DEFAULTS.metadata_age_seconds
-    """Maximum age of cached topic metadata and settings. Leader changes take effect immediately."""
+    """Maximum age of cached topic metadata and settings. Changes of partition leaders take effect
+    immediately."""
 
     catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
-    """Grace period after a creation, a restart or the end of a pause. During this time, records that wait
-    behind a shrinking backlog do not count against objectives, until the partition has caught up."""
+    """Grace period after the creation of a datastream, a restart or the end of a pause. Within this period,
+    late records of a partition do not count against objectives while its backlog shrinks, until the partition
+    has caught up."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CopyingSettings:
         if self.fetch_bytes > self.buffer_bytes or self.live_fetch_bytes > self.live_buffer_bytes:
             raise ValueError(
-                "a response must fit into the buffers: fetch_bytes <= buffer_bytes, and the same for live_…"
+                "fetch_bytes must not exceed buffer_bytes, nor live_fetch_bytes live_buffer_bytes"
             )
         if self.probe_longest_seconds < self.probe_first_seconds:
             raise ValueError("probe_longest_seconds must not be below probe_first_seconds")

@@ -291,7 +291,8 @@ class LaneStartup:
     def _begin_at_offset(self, lane: Lane) -> None:
         """Start at the requested offset.
 
-        If the source has deleted that offset, or its log ends before it, this counts as a loss.
+        If the source has deleted the requested offset, or its log ends before that offset, the missing
+        records count as a loss.
         """
         assert lane.spec.start_offset is not None
         lane.begin(lane.spec.start_offset)
@@ -310,7 +311,7 @@ class LaneStartup:
     def _go(self, seen: bytes, lane: Lane) -> None:
         """Copy from the lane's position.
 
-        If the position belongs to a former topic with the same name, start again: another lane may have
+        If the position belongs to a former topic with the same name, restart the lane. Another lane may have
         refreshed the metadata since `_look_at`. `seen`: id of the source topic before the position was looked
         up.
         """

@@ -2,8 +2,8 @@
 
 A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text after the colon
 in `name:text` and returns a `mirror.lane.rules.Transform`. A transform must be pure: after a crash, the same
-record must yield the same result. Otherwise the comparison with the destination would not recognize a record
-that was already copied.
+record must yield the same result. With an impure transform, the comparison with the destination would not
+recognize a record that was already copied.
 """
 
 from __future__ import annotations

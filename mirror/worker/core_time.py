@@ -1,4 +1,4 @@
-"""Time that a thread was runnable and waited for a core, from kernel statistics."""
+"""Time that a runnable thread has waited for a core, from kernel statistics."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class MessageQueue:
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Queue a lease in front of the messages; it replaces a waiting lease."""
+        """Queue a lease in front of all messages, and drop a lease that is still waiting."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
@@ -89,7 +89,7 @@ class ChannelWriter:
 
     @property
     def taken(self) -> int | None:
-        """Number of chunks of the pending messages that the worker has read; None if no message is
+        """Number of chunks that the worker has read of the pending messages; None if no message is
         pending."""
         return None if self.is_idle else self._taken
 

@@ -29,7 +29,7 @@ _LAST_WORDS_SECONDS: Final = 0.5
 """Maximum wait for a worker to exit after its channel was closed. The pool serves no other worker during this
 time."""
 _GRACE_SECONDS: Final = 2.0
-"""Time beyond the deadline for a worker to exit on request."""
+"""Additional time after the deadline for a worker to exit on request."""
 LEASE_OVER: Final = "its lease expired"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
@@ -48,8 +48,8 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker of a pool across restarts of its process: the process, if it runs, the channel to it, and the
-    channel's writer and reader threads. The reader updates `pulse`."""
+    """A worker of a pool, across restarts of its process. Consists of the running process, if any, the
+    channel to the process, and the channel's writer and reader threads. The reader updates `pulse`."""
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
@@ -112,8 +112,8 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """Pool of `count` workers that are kept running, and of `spares` workers that run only when launched.
-    `setup`: first message to each process."""
+    """Pool of `count` workers that are kept running, and `spares` workers that run only after an explicit
+    launch. `setup`: first message to each process."""
 
     def __init__(
         self,
@@ -187,8 +187,8 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
-        """Return the worker whose process sent the item, or None if the item is from a former process. Record
-        that the process is ready if the item says so."""
+        """Return the worker whose process sent the item, or None if the item is from a former process. If the
+        item reports that the process is ready, record this."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
@@ -204,7 +204,7 @@ class WorkerPool:
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Request the worker to drain until the deadline and to exit. If the worker does not exit, `look`
+        """Request that the worker drains until the deadline and exits. If the worker does not exit, `look`
         kills it after the grace period."""
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
@@ -274,7 +274,7 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a worker that has closed its channel; kill it if it does not exit."""
+    """Return the exit code of a worker that has closed its channel. Kill the worker if it does not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

@@ -2,8 +2,8 @@
 
 The loop never blocks longer than a few milliseconds outside the engine. If the control process dies (end of
 file), the worker releases the lanes: it writes their checkpoints, and other workers take over. If the lease
-expires, the worker writes nothing more, not even a checkpoint. The workers of a copy have no lease. Every
-module imported here uses memory in every worker.
+expires, the worker stops all writes, even checkpoints. The workers of a copy have no lease. Every module
+imported here uses memory in every worker.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Worker:
                 _log.error("message skipped: unexpected type %s", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Prepare lanes. Failures are only logged, because the start of the lane will report them."""
+        """Prepare lanes. Failures are only logged, because the start of a lane will report them."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
@@ -201,8 +201,8 @@ def _skipped(error: CorruptData) -> None:
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """Read the first message from the parent of a copy, and no byte after the message. Return None if the
-    parent process has ended."""
+    """Read exactly the first message from the parent process of a copy. Return None if the parent process has
+    ended."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):

@@ -64,7 +64,7 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """Message to a worker: its share of the quota of each group to which its lanes belong."""
+    """Message to a worker: the worker's share of the quota of each group to which its lanes belong."""
 
     shares: tuple[QuotaShare, ...]
 
@@ -81,7 +81,7 @@ class ExtendLease:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """Message to a worker: release everything within the deadline and exit."""
+    """Message to a worker: release all lanes within the deadline and exit."""
 
     deadline_seconds: float
 
@@ -187,7 +187,7 @@ class TaskSums:
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Return the sum of both, with the task of `self`."""
+        """Return the sum of two TaskSums, with the task of `self`."""
         sums = tuple(own + added for own, added in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)
@@ -248,7 +248,7 @@ class RecordsDropped:
 @dataclass(frozen=True, slots=True)
 class CopySums:
     """Message from a worker of a copy: totals of its lanes since its start, and their lag in records.
-    `fenced`: number of lanes that another owner has taken permanently. `throttled`: throttled time by
+    `fenced`: number of lanes that another owner has taken over permanently. `throttled`: throttled time by
     cluster, since the worker's start. `unknown`: number of lanes whose current lag is unknown."""
 
     records: int
@@ -261,8 +261,8 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: final reports of stopped lanes, and at the end those of the remaining
-    lanes, as `LaneReport` fields by name."""
+    """Message from a worker of a copy: final reports of stopped lanes, and at the end the reports of the
+    remaining lanes, as `LaneReport` fields by name."""
 
     reports: tuple[dict[str, Any], ...]
 

@@ -1,4 +1,4 @@
-"""Unsolicited reports of a worker process: measurements for the service, or the results of a copy."""
+"""Periodic reports of a worker process: measurements for the service, or the results of a copy."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CopyReports:
         return ()
 
     def closed(self) -> Sequence[Message]:
-        """Return reports of all lanes, including those cut off by the deadline."""
+        """Return reports of all lanes, including lanes that the deadline has interrupted."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
         return (*self._final(), *_documents(self._engine.reports()), done)

@@ -16,15 +16,15 @@ _LONGEST_DEAF_SECONDS: Final = 30.0
 time."""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
-"""Time to read the last messages of a worker after its exit."""
+"""Maximum time to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Maximum silence counted between two checks. After a longer gap, in which this process was frozen or had no
-CPU, messages of the worker may still be unread."""
+"""Maximum silence that is counted between two checks. During a longer gap, this process was frozen or had no
+CPU, and messages of the worker may still be unread."""
 _BUSY_SHARE: Final = 0.05
 """Share of a core above which a silent worker counts as computing. A frozen or hung worker uses no CPU."""
 _BUSY_PATIENCE: Final = 3.0
-"""Factor by which the silence limit is longer for workers that compute or start. Within this time, the
-watchdog in the worker ends an endless loop and logs its stack."""
+"""Factor by which the silence limit is multiplied for workers that are computing or starting. Within this
+time, the watchdog in the worker ends an endless loop and logs its stack."""
 
 
 @dataclass(eq=False)
@@ -74,8 +74,8 @@ class WorkerSlot:
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record the exit of the process; return the delay of the next one in seconds. The delay doubles with
-        each failure."""
+        """Record the exit of the process; return the delay of the next start in seconds. The delay doubles
+        with each failure."""
         is_steady = self._is_steady(now)
         self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
@@ -147,9 +147,9 @@ class WorkerSlot:
         return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
-        """Return whether the process counts as hung: it has sent nothing for too long, although this side was
-        reading, and it is not computing. A process that is computing gets more time. `cpu_seconds`: function
-        that returns the CPU time of the process; None if unknown."""
+        """Return whether the process counts as hung: it has sent nothing for too long, although the control
+        process was reading, and the process is not computing. A process that is computing gets more time.
+        `cpu_seconds`: function that returns the CPU time of the process; None if unknown."""
         if self.is_silenced or not self.is_silent:
             return False
         limit = self._limit

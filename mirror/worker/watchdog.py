@@ -1,4 +1,4 @@
-"""Watchdog that ends a worker process whose loop is stuck; the parent starts another one."""
+"""Watchdog that ends a worker process whose loop is stuck; the parent then starts a new process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _RENEWAL_SECONDS: Final = 5.0
 class Watchdog:
     """Watchdog timer. Call `turn` in every round of the loop, and `rest` after the last round.
 
-    A process can have only one. The timer runs in a thread that does not need the interpreter, so an endless
-    loop does not stop it. It writes the stack to standard error.
+    A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
+    endless loop does not stop it. When the timer expires, it writes the stack to standard error.
     """
 
     def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:

@@ -1,5 +1,6 @@
 """Decisions about rebalances by the monitor: switches, modes, freeze windows, daily limits. Pure.
 
-A decision is a value with a sentence; `monitor/rebalances.py` carries it out. Imports nothing else of the
-monitor. `mirror/model/sizing/freeze.py` parses the freeze windows.
+A decision is an immutable value with its reason as text; `monitor/rebalances.py` carries it out.
+`monitor.actions` imports no other part of the monitor. `mirror/model/sizing/freeze.py` parses the freeze
+windows.
 """

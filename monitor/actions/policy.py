@@ -1,9 +1,10 @@
 """Rules for requesting a rebalance. Pure.
 
-The rules are checked in this order, and the first rule that forbids a rebalance is the reason: the setting
-`monitor.act`, the switch of the service, a freeze window, a pending rebalance, the daily limits of the
-service and of the datastream. If none forbids it, the monitor does a dry run, and `decide` evaluates the
-result. In `observe` mode decisions are only reported.
+A rebalance can be forbidden by the setting `monitor.act`, the switch of the service, a freeze window, a
+pending rebalance, the daily limit of the service, or that of the datastream. They are checked in this order,
+and the first that forbids the rebalance is reported. If no condition forbids the rebalance, the monitor does
+a dry run, and `decide` evaluates the result. In `observe` mode the monitor reports its decisions without
+acting.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DAY_MS: Final = 24 * 3_600_000
 
 
 class RebalanceAction(NamedTuple):
-    """A rebalance requested by a monitor, at epoch milliseconds."""
+    """A rebalance requested by a monitor, with the time of the request in epoch milliseconds."""
 
     datastream: DatastreamName
     time_ms: int
@@ -32,7 +33,7 @@ class RebalanceAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActingPolicy:
-    """Configured limits. `may_act`: False forbids every rebalance."""
+    """Configured limits. If `may_act` is False, the monitor requests no rebalance."""
 
     may_act: bool = True
     mode: Mode = Mode.ACT

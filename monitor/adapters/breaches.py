@@ -17,7 +17,8 @@ MOST: Final = 50
 """Maximum number of incidents per datastream, latest first. Older incidents are ignored because loads
 change."""
 _ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
-"""Matches timeline entries of requested rebalances; records of earlier versions have "asked for"."""
+"""Matches timeline entries about requested rebalances. Earlier versions wrote "asked for" instead of
+"requested"."""
 
 
 def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[PastBreach, ...]:
@@ -45,8 +46,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches. Empty if incidents cannot be read, because a rebalance must not wait until
-    they can."""
+    """Return the past breaches. If the incidents cannot be read, return an empty result, so that the failure
+    does not delay a rebalance."""
     try:
         return read()
     except HeadraceError as error:
@@ -55,7 +56,8 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions lack this
-    value; then it is derived from their timeline, unless the timeline was shortened."""
+    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions have no
+    gain. In such records, a rebalance was requested if the timeline has an entry about it; a shortened
+    timeline may have lost this entry."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

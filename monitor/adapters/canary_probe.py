@@ -1,8 +1,8 @@
-"""Writes and reads the records of one canary with our own Kafka client.
+"""Writes and reads the records of one canary with Headrace's own Kafka client.
 
 The canary topic has one partition and the settings of `TOPIC_SETTINGS`. Each probe has an id, so that several
-may use one topic: a service, its predecessor, and a release gate. Every record is written by one attempt:
-a repeated one could reach the log twice and look like a fault of the mirror.
+probes can share one topic, for example those of a leader, of its predecessor and of a release gate. Writes
+are not retried: a retry could write the same record twice, which would look like a fault of the mirror.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _WAIT: Final = FetchWait(500, "canary")
 
 @dataclass(frozen=True, slots=True)
 class CanaryEnd:
-    """One end of a path: a cluster and its topic."""
+    """Cluster and topic at one end of the path of canary records."""
 
     cluster: KafkaCluster
     topic: str
@@ -84,11 +84,11 @@ class CanaryProbe:
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read now; empty without one."""
+        """Reason why records cannot be written or read now; empty if both work."""
         return "; ".join(self._problems.values())
 
     def start(self) -> None:
-        """Start to write and to read."""
+        """Start writing and reading records."""
         self._loop.post(self._begin)
 
     def end_writing(self) -> None:
@@ -144,7 +144,8 @@ class CanaryProbe:
         *,
         repeats: bool = False,
     ) -> bool:
-        """Run a step and return whether it succeeded. `repeats`: retry it for some seconds."""
+        """Run a step and return whether it succeeded. `repeats`: whether to retry transient errors for some
+        seconds."""
         side = "source" if session is self._writing else "destination"
 
         async def once(cluster: Cluster) -> HeadraceError | None:
@@ -189,7 +190,7 @@ class CanaryProbe:
             raise
 
     async def _find_end(self, cluster: Cluster) -> None:
-        """Set the position to the end of the log; a topic that does not exist yet is read from its start."""
+        """Set the read position to the end of the log, or to 0 if the topic does not exist yet."""
         place = self._destination.place
         await cluster.refresh([place.topic])
         if cluster.topics[place.topic].error in MISSING:
@@ -229,7 +230,7 @@ class CanaryProbe:
         self._position = position
 
     def _indices(self, records: list[Record]) -> Iterator[int]:
-        """Yield the indices of our own records; others are not judged."""
+        """Yield the indices of the records that this probe wrote; ignore records of other probes."""
         for record in records:
             if record.key != self._id.encode():
                 continue

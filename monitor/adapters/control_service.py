@@ -1,4 +1,4 @@
-"""Service accessed within an instance, without a connection. Implements `monitor.ports.Service`."""
+"""Access to the service from within an instance, without HTTP. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from monitor.records.record import IncidentRecord
 
 
 class Instances(NamedTuple):
-    """Reports of all instances: partitions, and the lanes of a group as JSON values."""
+    """Functions that read the reports of all instances: the states of partitions, and the lanes of a group as
+    JSON values."""
 
     movements: Callable[[], FleetMovement]
     lanes: Callable[[GroupName], Any]
@@ -75,7 +76,7 @@ class ControlService:
         return False
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
         return self._lease.hold()
 
     def release(self) -> None:

@@ -1,8 +1,8 @@
 """Writer of a topic with a single writer.
 
-Acquiring the transactional id gives a higher producer epoch than that of the previous writer. A transaction
-marker with this epoch makes the broker reject all later batches of the previous writer, which may only have
-been frozen (`mirror.client.producer_identity.fence`).
+A writer that acquires the transactional id gets a higher producer epoch than the previous writer. A
+transaction marker with this epoch makes the broker reject all later batches of the previous writer, which may
+still be running after a freeze (`mirror.client.producer_identity.fence`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class FencedWriter:
         self._place = place
         self._name = identity
         self._former: ProducerStamp | None = None
-        """Latest identity; None before the first."""
+        """Latest producer identity; None before the first call of `take`."""
         self._producer: _ProducerState | None = None
-        """None if the fate of a batch is unknown."""
+        """None if it is unknown whether the latest batch was written."""
         self._is_busy = False
 
     async def take(self, cluster: Cluster) -> None:
-        """Fence the present writer. Done only once, because a second call could fence a successor. Raises
+        """Fence the present writer. Further calls do nothing, because they could fence a successor. Raises
         Unreachable, NotAuthorized, Refused."""
         if self._former is not None:
             return
@@ -63,8 +63,8 @@ class FencedWriter:
     async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:
         """Write the values by key, and wait until all replicas have them.
 
-        Raises Fenced if another writer has taken over, Unreachable, NotAuthorized, Refused. Then a part of
-        the values may be written.
+        Raises Fenced if another writer has taken over, Unreachable, NotAuthorized, Refused. After an error,
+        some of the values may have been written.
         """
         if self._is_busy:
             raise Unreachable(f"an earlier write to {self._place} has not ended yet")

@@ -1,7 +1,7 @@
 """Incidents in a compacted topic as JSON keyed by id, and in another topic as rows for Pinot.
 
 Implements `monitor.records.keeper.RecordStore`. The topic has a single writer: `load` fences the previous
-monitor. A former monitor may only have been frozen, and must not overwrite records of its successor.
+monitor. A former monitor may resume after a freeze, and must not overwrite records of its successor.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class IncidentTopic:
-    """Stores incidents in a topic. `load` and `write` are not thread-safe. `days`: retention when the topic
-    is created. `rows`: topic of Pinot's table `incidents`; empty if none. Rows that cannot be written are
-    written with the next incident; they never prevent storing an incident."""
+    """Stores incidents in a topic. `load` and `write` are not thread-safe. `days`: retention of a topic that
+    this class creates. `rows`: topic of Pinot's table `incidents`; empty if Pinot is not used. If rows cannot
+    be written, the incident is still stored, and the rows are retried with the next incident."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._rows = TopicDescription(rows, 1)
@@ -56,8 +56,8 @@ class IncidentTopic:
         self._writer = FencedWriter(TopicPartition(topic, 0), f"{_CLIENT_ID}-{topic}")
 
     def load(self) -> StoredMonitorState:
-        """Create the topic if it is missing, fence other writers, and return the content. Raises Unreachable,
-        TimedOut, Refused."""
+        """Create the topic if it is missing, fence other writers, and return the stored incidents and notes.
+        Raises Unreachable, TimedOut, Refused."""
 
         async def take(cluster: Cluster) -> None:
             await create_missing(cluster, self._description)
@@ -123,7 +123,7 @@ class IncidentTopic:
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
-        """Write the rows, and return the reason for each that the broker rejects."""
+        """Write the rows, and return the broker's reason for each rejected row, by key."""
         topic = self._rows.name
         await create_missing(cluster, self._rows)
         now_ms, count = cluster.loop.clock.now_ms(), len(cluster.topics[topic].leaders)

@@ -1,5 +1,5 @@
-"""Parsing of instances' reports on their lanes, in the format of `/v1/lanes`. Values that reports of other
-versions lack are unknown."""
+"""Parsing of instances' reports on their lanes, in the format of `/v1/lanes`. A value that is missing in the
+report of another version is parsed as unknown."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Return the lanes of a datastream's topics, and separately lanes that share its tasks. Raises
-    DamagedState."""
+    """Return the lanes of a datastream's topics and, in a separate field, the other lanes of its group, which
+    share its tasks. Raises DamagedState."""
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}
         for lane in answer["lanes"]:
@@ -75,12 +75,12 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 
 
 def _state(name: str | None) -> MovementState | None:
-    """Parse a state; None also for states of newer versions."""
+    """Parse a state; return None if it is missing or only known to newer versions."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 
 def _origin(name: str | None) -> BacklogOrigin | None:
-    """Parse an origin; None also for origins of newer versions."""
+    """Parse an origin; return None if it is missing or only known to newer versions."""
     return BacklogOrigin(name) if name is not None and name in set(BacklogOrigin) else None
 
 

@@ -1,4 +1,4 @@
-"""Lease of a monitor within an instance, and the service's record of leases and acts."""
+"""Lease of a monitor within an instance, and the service's record of leases and requested rebalances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _BETWEEN: Final = "another monitor, between two turns of this one"
 
 
 class HeldLease:
-    """Lease of one monitor, for its whole life. `instance`: the instance that it runs in."""
+    """Lease of one monitor, used from its start to its end. `instance`: instance in which the monitor
+    runs."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -30,7 +31,7 @@ class HeldLease:
         self._lease = ""
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor has it. Raises Unreachable."""
         state = self._acting.hold(self._control, self._holder, self._instance)
         before, (self._lease, other) = self._lease, lease_of(state, self._holder)
         other = other or judged_between(before, self._lease)
@@ -62,7 +63,7 @@ def judged_between(before: str, now: str) -> str:
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecord:
-    """Return the record of rebalances on which decisions are based."""
+    """Return the record of recent rebalances, which the monitor consults before it requests another one."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return ActionRecord(

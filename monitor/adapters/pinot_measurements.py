@@ -29,8 +29,9 @@ class PinotMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window, or a single observation for each
-        source in `together`. Lags of at most `least_ms` are omitted. Raises Unreachable, AnalyticsError."""
+        """Return an observation for each topic with rows in the window. For each source in `together`, return
+        a single observation of all its topics. Lags of at most `least_ms` are omitted. Raises Unreachable,
+        AnalyticsError."""
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [
@@ -56,8 +57,8 @@ class PinotMeasurements:
         return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
-        """Return the late records of topics of the sources since that time, each by the upper bound of its
-        bucket. Raises Unreachable, AnalyticsError."""
+        """Return the late records since `since_ms`, by topic of the sources. The lateness of a record is the
+        upper bound of its histogram bucket. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         groups = sorted({source.group for source in sources})
         when = TimeRange.up_to(now_ms, max(now_ms - since_ms, 1))

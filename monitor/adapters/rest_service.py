@@ -45,7 +45,7 @@ _TOKEN_BYTES: Final = 4
 
 
 class RestService:
-    """Client of the service. Connects to any one instance."""
+    """REST client of the service, which sends its requests to any instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest
@@ -90,8 +90,8 @@ class RestService:
         """Return whether the leader runs the monitor, according to its health or that of the next instance
         that responds.
 
-        During an upgrade the leader may have no monitor; then no instance runs one. The status of
-        `/v1/health` is not used, because it is 503 if any part is unhealthy."""
+        During an upgrade, the leader may have a version without a monitor, and no instance runs a monitor.
+        The status of `/v1/health` is not used, because it is 503 if any part is unhealthy."""
         answers = [instance["health"] for instance in self._rest.get("/v1/instances")]
         return any(
             PART in answer["parts"] for answer in [answer for answer in answers if answer is not None][:1]
@@ -199,7 +199,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(Advice))
 
 
 class RestAdvice:
-    """Reads the sizing advice from any one instance."""
+    """Reads the sizing advice from any instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest

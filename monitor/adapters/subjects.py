@@ -1,4 +1,4 @@
-"""Conversion of the service's report on a datastream to a subject of evaluation."""
+"""Conversion of the service's report on a datastream to the input of an evaluation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return the subject. `paused`: topics with paused partitions, possibly shortened. `reason`: problem of
-    the datastream, or empty. `sets_aside`: whether part of the datastream is not copied because of the
-    problem."""
+    """Return the subject. `paused`: some or all topics with paused partitions. `reason`: problem of the
+    datastream; empty if it has none. `sets_aside`: whether the problem prevents the copying of part of the
+    datastream."""
     return ObjectiveSubject(
         objective,
         source,

@@ -30,21 +30,21 @@ from monitor.recent_rows import RecentRows, columns_read
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 LONGEST_SECONDS: Final = 3_600
-"""Longest supported window. Rows of the last hour are kept by minute, and are read again if the connection
-breaks."""
+"""Longest supported window. Rows of the last hour are kept in memory by minute. After a failed read, they are
+read again."""
 
 
 _ONE_LOOK_MS: Final = 1_000
 """Maximum age of the last read for which another window can reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
-"""Time ranges that can be read for past pieces. The shortest range that contains the requested time is used,
-because extending a range means that the whole range must be read again. The longest range contains a full
-hour until some minutes after its end."""
+"""Lengths of the time range that is read from the topic for past periods. The shortest sufficient length is
+used. Few lengths exist, because a longer range must be read again from its start. The longest length still
+covers a full hour ten minutes after the end of that hour."""
 _LONGEST_PAUSE_MS: Final = 600_000
 """Pause after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
-"""Maximum number of rows that are read again for past time ranges. One core decodes them in about 10 s, which
-delays verdicts."""
+"""Maximum number of rows that are read again for a past period. Decoding this many rows takes one core about
+10 s, during which no objective is evaluated."""
 
 
 @dataclass
@@ -57,12 +57,12 @@ class _ReadState:
 
 
 class TopicMeasurements:
-    """Reads the topic from the start of the window, and then in every call the new rows.
+    """Reads the topic from the start of the window at the first call, and only new rows at later calls.
 
-    Several windows requested in succession, as in a turn of the monitor, share one read. The connection is
-    kept between reads. After a failure, or after a pause longer than the longest requested window, reading
-    restarts at the beginning of that window. Windows are at most an hour. `patience_seconds`: timeout of a
-    request to a broker. `remark`: reason for reading the topic instead of another source.
+    Windows requested within a second, as in one turn of the monitor, share one read. The connection is kept
+    between reads. After a failure, or after a pause longer than the longest requested window, reading
+    restarts at the beginning of that window. A window is at most one hour long. `patience_seconds`: timeout
+    of a request to a broker. `remark`: reason for reading the topic instead of another source.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class TopicMeasurements:
         self._clock = clock
         self._schema = fastavro.parse_schema(columns_read())
         self._least_ms = math.inf
-        """Smallest limit for waits requested for past pieces."""
+        """Smallest latency limit requested so far. Only latencies above it are kept for past periods."""
         self._state = _ReadState(RecentRows())
         self._looked_ms = self._longest_ms = 0
         self._answered: set[int] = set()
-        """Windows that have used the last look."""
+        """Lengths (ms) of the windows that have used the latest read."""
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
@@ -108,13 +108,13 @@ class TopicMeasurements:
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the measurements of every topic in a piece of the last hour. Raises like `observe`, and
-        AnalyticsError for an older piece or too many rows."""
+        """Return the measurements of every topic in a period of the last hour. Raises like `observe`, and
+        AnalyticsError for an older period or too many rows."""
         now_ms = self._clock.now_ms()
         reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"{self._topic} is only read one hour back",
+                f"{self._topic} is read for the last hour only",
                 advice="measurements older than an hour require Pinot",
             )
         self._require_times(min(milliseconds, default=math.inf))
@@ -125,7 +125,7 @@ class TopicMeasurements:
         return self._state.rows.past(period, milliseconds)
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
-        """Return the late records of topics of the sources since that time, at most an hour ago. Raises like
+        """Return the late records of the last hour since `since_ms`, by topic of the sources. Raises like
         `observe`."""
         now_ms = self._clock.now_ms()
         self._require_times(least_ms)
@@ -133,7 +133,8 @@ class TopicMeasurements:
         return self._state.rows.late(sources, since_ms)
 
     def _require_times(self, least_ms: float) -> None:
-        """Keep the times of records that are older than that; read again if they were dropped."""
+        """Keep latencies above `least_ms` from now on. Drop all rows if such latencies were not kept so
+        far."""
         if least_ms < self._least_ms:
             self._least_ms = least_ms
             self._drop()
@@ -155,7 +156,7 @@ class TopicMeasurements:
         self._drop()
 
     def _drop(self) -> None:
-        """Drop all rows. A read that has not ended yet continues with the former rows."""
+        """Drop all rows. A read in progress continues to add to the dropped rows."""
         self._state, self._looked_ms = _ReadState(RecentRows(self._least_ms)), 0
 
     def _refuse_too_many(self, since_ms: int) -> None:
@@ -184,8 +185,8 @@ class TopicMeasurements:
             raise
 
     async def _read_on(self, state: _ReadState, since_ms: int, cluster: Cluster) -> None:
-        """Add the rows after the position of each partition. Raises TopicRecreated if the topic does not
-        continue them."""
+        """Add the rows after the position of each partition. Raises TopicRecreated if the topic was created
+        again since the last read."""
         places, position = await self._client.partitions(cluster), state.next
         ends = await partition_offsets(cluster, places, LATEST)
         topic_id = cluster.topic_id(self._topic)
@@ -207,7 +208,7 @@ class TopicMeasurements:
             position[place.partition] = max(end, position[place.partition])
 
     async def _count_rows(self, since_ms: int, cluster: Cluster) -> int:
-        """Return the number of rows since that time."""
+        """Return the number of rows since `since_ms`."""
         places = [TopicPartition(self._topic, number) for number in self._state.next]
         ends = await partition_offsets(cluster, places, LATEST)
         starts = await partition_offsets(cluster, places, since_ms)
@@ -220,5 +221,6 @@ class TopicMeasurements:
 
 
 def _first_row(start: int, end: int) -> int:
-    """Return the offset of the first row since a time; the end if there is no such row."""
+    """Return the offset of the first row, or the end offset if the broker found none (`start` is
+    negative)."""
     return end if start < 0 else start

@@ -26,7 +26,8 @@ from pinot.time_range import TimeRange
 
 _SECONDS: Final = 60.0
 MOST_ROWS: Final = 2_000_000
-"""Maximum number of rows read for one answer: one core decodes them in about half a minute."""
+"""Maximum number of rows read for one response. Decoding this many rows takes one core about half a
+minute."""
 MOST_SUMS: Final = 200_000
 _Key = tuple[int, str, str, str]
 _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")
@@ -59,10 +60,10 @@ class _DailySums:
 
 
 class TopicUsage:
-    """Sums of the rows of a topic, kept between calls: only new rows are read. Thread-safe.
+    """Sums of the rows of a topic, kept between calls so that each call reads only new rows. Thread-safe.
 
-    A call for an earlier day reads the topic again from there. If there are more than `most_sums` sums of
-    topics and days, those before the requested days are dropped.
+    A call for an earlier day reads the topic again from that day. If the number of sums (one per topic and
+    day) exceeds `most_sums`, sums before the requested days are dropped.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class TopicUsage:
         self._known: _DailySums | None = None
 
     def sums(self, when: TimeRange) -> list[UsageSum]:
-        """Return the sums of each group, topic and day in the range, which starts with a day.
+        """Return the sums of each group, topic and day in the range, which starts at midnight (UTC).
 
         Raises TopicMissing, Unreachable, NotAuthorized, and AnswerTooLarge for too many rows or sums.
         """
@@ -89,8 +90,8 @@ class TopicUsage:
                 known.forget(when.since_ms)
             if len(known.sums) > self._most_sums:
                 raise AnswerTooLarge(
-                    f"{self._client.topic} has more than {self._most_sums} sums of topics and days in this"
-                    " period",
+                    f"{self._client.topic} has more than {self._most_sums} sums (one per topic and day) in"
+                    " this period",
                     advice="choose fewer days, or use Pinot",
                 )
             self._known = known

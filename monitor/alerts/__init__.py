@@ -1,7 +1,7 @@
 """Alerts of the monitor: conditions, silences, and the queue of each receiver.
 
-Decisions are pure; the time is passed in. The clients of receivers are in `monitor/adapters/receivers/`. Each
-receiver has its own thread, so that it cannot delay the evaluation. May import the modules of `monitor/`,
-which import only the settings of this package. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`,
-`dispatch.py`.
+Decisions are pure: callers pass the time as an argument. The clients of receivers are in
+`monitor/adapters/receivers/`. Each receiver has its own thread, so that it cannot delay the evaluation.
+`monitor.alerts` may import other modules of `monitor`; these modules may import only
+`monitor.alerts.settings`. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`, `dispatch.py`.
 """

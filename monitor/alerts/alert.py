@@ -18,7 +18,7 @@ from urllib.parse import quote
 from mirror.errors import legible
 
 _LAST_MS: Final = 253_402_300_799_000
-"""The last second of the year 9999."""
+"""Last second of the year 9999 (epoch ms)."""
 
 _MOST_NAMES: Final = 200
 """Maximum number of datastreams listed in an annotation."""
@@ -32,15 +32,15 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     """Requires action now."""
     WARNING = "warning"
-    """Can wait until the next working day."""
+    """Requires action on the next working day."""
     NONE = "none"
     """Severity of the watchdog: only its absence requires an action."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertKind:
-    """An alert that the catalogue lists. `name`: value of the label `alertname`, and name of the alert's page
-    in docs/runbooks/."""
+    """Kind of alert in the catalogue. `name`: value of the label `alertname`, and name of the alert's page in
+    docs/runbooks/."""
 
     name: str
     severity: Severity
@@ -60,10 +60,10 @@ class AlertKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Alert:
     """A problem that has existed since `since_ms` (epoch ms). `cluster`: alias of the source cluster, or of
-    the cluster with `topic`, if the alert is about one. `done`: action that Headrace has taken against the
-    problem. `partitions`: number of affected partitions (0 if the alert is not about partitions); `worst`:
-    the worst of them. `receiver`: name of the receiver, if the alert is about one. `datastreams`: datastreams
-    affected by the fault of a cluster."""
+    the cluster of `topic`, if the alert is about a topic. `done`: action that Headrace has taken against the
+    problem. `partitions`: number of affected partitions (0 if the alert is not about partitions). `worst`:
+    most affected partition. `receiver`: name of the receiver, if the alert is about a receiver.
+    `datastreams`: datastreams affected by the fault of a cluster."""
 
     kind: AlertKind
     summary: str
@@ -88,7 +88,8 @@ class Alert:
 @dataclass(frozen=True, slots=True)
 class AlertNotice:
     """State of an alert, as sent to a receiver. `ended_ms`: time at which the alert was resolved (epoch ms);
-    None while it fires. `link`: REST address of the datastream, or of the health report."""
+    None while it fires. `link`: REST URL of the datastream, or of the health report if the alert is not about
+    a datastream."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -111,8 +112,8 @@ class AlertNotice:
 @dataclass(frozen=True, slots=True)
 class Style:
     """Settings that apply to every notice. `labels`: additional labels, without reserved names. `runbook`:
-    address of an alert's page with the placeholder `{alertname}`; empty: its path in the documentation.
-    `service`: address of the REST interface."""
+    URL of an alert's runbook with the placeholder `{alertname}`; if empty, notices contain the path
+    `docs/runbooks/{alertname}.md`. `service`: base URL of the REST interface."""
 
     labels: Mapping[str, str]
     runbook: str
@@ -139,7 +140,7 @@ class Style:
 
 
 def rfc3339(moment_ms: int) -> str:
-    """Format epoch milliseconds as `2026-11-23T12:00:00.000Z`. Times after the year 9999 become its last
-    second."""
+    """Format epoch milliseconds as `2026-11-23T12:00:00.000Z`. Times after the year 9999 become the last
+    second of that year."""
     moment = datetime.fromtimestamp(min(moment_ms, _LAST_MS) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

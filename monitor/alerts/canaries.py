@@ -16,7 +16,8 @@ LOST_SECONDS: Final = 900.0
 """Time for which the alert about lost canary records continues after the latest loss."""
 _LEAST_AVAILABILITY: Final = 0.9
 _SILENT_SECONDS: Final = 300.0
-"""Time within which the first canary record must arrive. The leader must first find and create the topic."""
+"""Time within which the first canary record must arrive. During this time, the leader must find the canary
+topic at the source and create its copy at the destination."""
 
 
 def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Alert]:

@@ -1,4 +1,5 @@
-"""Catalogue of alerts. Each has a page in docs/runbooks/ (tests/unit/monitor/alerts/test_runbooks.py)."""
+"""Catalogue of alerts. Each alert has a page in docs/runbooks/
+(tests/unit/monitor/alerts/test_runbooks.py)."""
 
 from __future__ import annotations
 
@@ -41,11 +42,11 @@ PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
 BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
 """Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
-"""The source has lost records, whether or not they were copied before."""
+"""The source cluster has lost records, which may or may not have been copied before the loss."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
-"""An open transaction at the source has prevented the copying of all waiting records for a long time."""
+"""For a long time, an open transaction at the source has blocked the copying of all waiting records."""
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
 LONG_PAUSE: Final = AlertKind("HeadraceLongPause", Severity.WARNING)
@@ -71,7 +72,7 @@ TOPIC_RETIREMENT: Final = AlertKind("HeadraceTopicRetirement", Severity.WARNING)
 OF_ITSELF: Final = frozenset(
     {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE, TOPIC_RETIREMENT}
 )
-"""Alerts that do not depend on the evaluation of datastreams."""
+"""Alerts that do not depend on the evaluation of objectives."""
 
 CATALOGUE: Final = (
     LATE,
@@ -122,7 +123,7 @@ OF_PARTITIONS: Final = OF_CLUSTERS | {
 
 
 class ClockReading(NamedTuple):
-    """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
+    """Current time on both clocks: epoch milliseconds for display, monotonic seconds for durations."""
 
     ms: int
     seconds: float
@@ -130,12 +131,13 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
-    before the alert resolves. A predicted loss of data causes an alert only if it is at most
-    `loss_within_seconds` away and the backlog is at least `loss_least_share` of the source's log.
-    `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
-    contain that incident. `late_seconds`: time for which records must be late without a break.
-    `long_pause_seconds`: age at which a pause by an operator causes an alert."""
+    """Times that determine when alerts fire and resolve. Most values are seconds for which a condition must
+    last before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
+    resolves. A predicted loss of data causes an alert only if it is at most `loss_within_seconds` away and
+    the backlog is at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of
+    an incident during which short windows of error budgets still contain that incident. `late_seconds`: time
+    for which records must be late continuously. `long_pause_seconds`: age at which a pause by an operator
+    causes an alert."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0

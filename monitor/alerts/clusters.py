@@ -1,9 +1,9 @@
 """Alerts of faults that affect several datastreams: clusters that do not respond, brokers that throttle, and
 processes that were lost. Pure.
 
-A fault has one alert, however many datastreams it affects. Alerts of these datastreams are suppressed during
-the fault. If the alert of the cluster has fired, they stay suppressed until the datastreams have caught up.
-Idle datastreams are ignored.
+A fault has one alert, however many datastreams it affects. Alerts of the affected datastreams are suppressed
+during the fault and, if the alert of the fault has fired, until these datastreams have caught up. Idle
+datastreams are ignored.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ _BEHIND: Final = frozenset(
 )
 _NAMES_SHOWN: Final = 20
 _SETTLED_SECONDS: Final = 10.0
-"""Time after an outage for which measurements may be older than the arrival of the late records."""
+"""Time after an outage during which the latest measurements may still describe the state before the late
+records arrived."""
 
 
 class Fault(NamedTuple):
     """Effect of a shared fault on one datastream. `partitions`: number of partitions known to wait for a
-    cluster; `text`: description of the worst partition. `is_idle`: no records wait or arrive. `is_told`: the
-    datastream's own alert started with the fault and already reports it."""
+    cluster; `text`: description of the worst partition. `is_idle`: whether no records wait or arrive.
+    `is_told`: whether the datastream's own alert started with the fault and already reports it."""
 
     name: DatastreamName
     kind: AlertKind
@@ -61,14 +62,14 @@ class Fault(NamedTuple):
 
     @property
     def key(self) -> AlertKey:
-        """Key of the cluster's alert."""
+        """Key of the alert about the cluster."""
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the faults by datastream: partitions that wait for a cluster or have lost their process, and
-    late records caused by a cluster or by a lost process. Lateness that has ended is ignored, although the
-    window of the objective still contains the late records."""
+    """Return the faults of each datastream: partitions that wait for a cluster or have lost their process,
+    and late records caused by a cluster or by a lost process. If records arrive in time again, earlier late
+    records are ignored, although the window of the objective still contains them."""
     found = []
     for name, moving in movements.datastreams.items():
         states = [count for count in moving.movement.states if count.state in AWAY]
@@ -115,8 +116,9 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind, which lists all blocked datastreams, unless each of them has its
-    own alert. `Conditions` sets the start of the alerts."""
+    """Yield one alert per cluster and kind. The alert lists all affected datastreams. If every affected
+    datastream already reports the fault in its own alert, there is no alert about the cluster. `Conditions`
+    sets the start of the alerts."""
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for fault in faults:
         if not fault.is_idle:
@@ -162,8 +164,8 @@ class _Outage:
 
 class Outages:
     """Datastreams whose own alerts are suppressed, as described in the module docstring. Times are monotonic
-    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again;
-    `unsent_seconds`: the same for a fault that ended before its alert fired."""
+    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
+    `unsent_seconds`: the corresponding time if the fault ended before its alert fired."""
 
     def __init__(self, most_seconds: float, unsent_seconds: float = 0.0) -> None:
         self._most, self._unsent = most_seconds, unsent_seconds
@@ -177,7 +179,7 @@ class Outages:
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the state after a turn. `fired`: keys of the alerts that fire."""
+        """Update the outages after a turn. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))
@@ -198,13 +200,13 @@ class Outages:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """Datastreams that are blocked or are catching up afterwards."""
+        """Datastreams affected by a fault, or still catching up after one."""
         return frozenset(str(name) for name, outage in self._outages.items() if not outage.is_over)
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back`, and those that caught up recently, because windows of error budgets
-        still include the outage."""
+        """Datastreams in `held_back` or recently caught up. The windows of their error budgets still include
+        the outage."""
         return frozenset(map(str, self._outages))
 
 

@@ -1,15 +1,16 @@
 """Derivation of alerts from the findings of the monitor. Pure.
 
-An alert fires when its condition has lasted for the configured time (`AlertPatience`). It resolves when the
-condition has been absent for a while, or at once if its datastream is deleted, paused or has no objective.
-The alert of an incident fires when records have been late for a while without a break, or when the objective
-has been missed for long with breaks. A restart or a move that delays records for some seconds therefore pages
-nobody. It resolves with the incident, or earlier when the objective was met for a while.
+An alert fires when its condition has lasted for the configured time (`AlertPatience`). The alert resolves
+when the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
+objective. The alert of an incident fires when records have been late continuously for a while, or
+intermittently for longer. A restart or a move that delays records for some seconds therefore pages nobody.
+The alert of an incident resolves when the incident closes, or earlier if the objective is met for a while.
 
-One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
-the late records. Its description lists the states of partitions; a state has its own alert only if that fired
-before. A critical state that starts while the datastream is already late for another reason is a new alert.
-While the monitor cannot evaluate, no alert resolves; while an instance is silent, no alert about partitions.
+One cause produces one alert. While partitions of a datastream are not copied, the alert reports these
+partitions and not the late records. The description of the alert lists the states of the partitions. A state
+has a separate alert only if that alert fired before, or if the state is critical and started while the
+datastream was already late for another reason. While the monitor cannot evaluate objectives, no alert
+resolves. While an instance does not respond, no alert about partitions resolves.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -51,8 +52,8 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest state. `is_inherited`: a previous monitor has observed it,
-    but this monitor has not. `is_inhibited`: another alert has already paged for the same fault."""
+    """An observed condition. `alert`: its latest state. `is_inherited`: whether only a previous monitor has
+    observed the condition. `is_inhibited`: whether another alert has already paged for the same fault."""
 
     alert: Alert
     since: ClockReading
@@ -70,38 +71,38 @@ class Conditions:
         self._held: dict[AlertKey, _SeenCondition] = {}
         self._outages = Outages(patience.catching_up_seconds, patience.partitions_seconds)
         self._halts = Outages(patience.catching_up_seconds)
-        """Datastreams with an alert about partitions. Late records that follow do not cause a second
-        alert."""
+        """Datastreams with an alert about partitions. Records that are late as a consequence do not cause a
+        second alert."""
         self._following: frozenset[str] = frozenset()
-        """Datastreams whose records are late because some of their partitions were not copied before."""
+        """Datastreams whose records are late because some partitions were not copied for a while."""
         self._paged: dict[str, float] = {}
         """Last time at which the alert of an incident fired, by datastream."""
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
-        """Start of the time without a good verdict, by datastream that misses its objective."""
+        """Start of the time without a good verdict (monotonic seconds), by datastream."""
         self._breached: frozenset[str] = frozenset()
         """Datastreams whose latest verdict is bad."""
         self._recovered: set[str] = set()
-        """Datastreams whose alert resolved before their incident closed. A second alert of such an incident
-        fires until the incident closes, so that a datastream close to its objective does not page every few
-        minutes."""
+        """Datastreams whose alert resolved before their incident closed. If the alert of such an incident
+        fires again, it stays firing until the incident closes, so that a datastream close to its objective
+        does not page every few minutes."""
 
     def expect_past(self) -> None:
         """Delay alerts about burning error budgets until the incidents of a previous monitor are known."""
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Note the datastreams that had recent incidents under a previous monitor: these explain why their
-        error budgets burn."""
+        """Record the datastreams with recent incidents under a previous monitor, which explain burning error
+        budgets."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
             self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts that fired for a previous monitor; they keep their start and resolve if their
-        condition is not seen."""
+        """Restore alerts that fired for a previous monitor. Restored alerts keep their start time, and
+        resolve if this monitor does not observe their condition."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -123,9 +124,9 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts about error budgets that started to burn while the datastream had the alert of its incident.
-        They stay inhibited as long as the windows of the budgets contain that time, so that one fault pages
-        once."""
+        """Alerts about error budgets that started to burn while the datastream's incident had an alert. Such
+        alerts stay inhibited as long as the windows of the budgets contain the incident, so that one fault
+        pages once."""
         return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(
@@ -167,10 +168,9 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn without verdicts.
-
-        Earlier alerts keep firing. After a while, an alert about the missing verdicts fires too. States of
-        partitions may still be known."""
+        """Return the alerts that fire after a turn in which no objective could be evaluated. Earlier alerts
+        keep firing. After a while, an alert about the missing verdicts fires too. `movements` may still
+        contain the states of partitions."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
@@ -187,14 +187,14 @@ class Conditions:
         return self._firing(now)
 
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
-        """Yield the monitor's own alerts, without alerts of canaries that are explained by an alert about
-        their datastream or its clusters."""
+        """Yield the monitor's own alerts, except canary alerts that an alert about a fault already
+        explains."""
         return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
-        """Yield the problems of a datastream. `_see` sets their start."""
+        """Yield one alert per problem of a datastream. `_see` sets the start of each alert."""
         verdict, cluster = finding.verdict, finding.cluster
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
@@ -238,7 +238,7 @@ class Conditions:
         return found
 
     def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
-        """Return whether the datastream's own alert began with the fault and the cluster has no alert yet."""
+        """Return whether the datastream's own alert started with the fault, before the cluster's alert."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
@@ -246,8 +246,8 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether the alert of a cluster replaces this one. An alert that already fires is not
-        replaced."""
+        """Return whether an alert about the same fault suppresses this draft. A firing alert is never
+        suppressed."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -267,8 +267,8 @@ class Conditions:
     ) -> list[Alert]:
         """Return the alerts about partitions and clusters.
 
-        `covered`: datastreams whose existing alert has the same cause as these states. `faults`: faults of
-        clusters."""
+        `covered`: datastreams with an alert that already lists the states of their partitions. `faults`:
+        faults of clusters."""
         found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
         for name, moving in movements.datastreams.items():
             for alert in state_alerts(name, moving):
@@ -287,8 +287,8 @@ class Conditions:
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
-        """Return whether a datastream that is not halted was late before the alert, and therefore for another
-        reason."""
+        """Return whether the datastream was late long before the alert started, and therefore for another
+        reason; False if the datastream is halted."""
         late, halted = (self._held.get(AlertKey(kind.name, name)) for kind in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
@@ -323,8 +323,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of this turn. A draft identical to the stored alert does not confirm an
-        inherited condition, because its end is unknown."""
+        """Record the conditions of this turn. If a draft is the stored alert itself, it does not confirm an
+        inherited condition, because it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that do not hold now and either never fired or have resolved."""
+        """Drop conditions that were not observed in this turn, except those whose alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -352,8 +352,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts no longer wait for the incidents of a previous monitor: these are known, or a
-        minute has passed since the first call."""
+        """Return whether alerts need not wait for the incidents of a previous monitor: either these incidents
+        are known, or a minute has passed since the first call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -375,8 +375,8 @@ class Conditions:
         return [held.alert for held in self._held.values() if held.fires]
 
     def _has_lasted(self, condition: _SeenCondition, now: ClockReading) -> bool:
-        """Return whether the condition has lasted long enough. Late records with breaks also count after
-        `recovered_seconds` without a good verdict."""
+        """Return whether the condition has lasted long enough to fire. Records that are late intermittently
+        also fire after `recovered_seconds` without a good verdict."""
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
@@ -385,7 +385,7 @@ class Conditions:
 
 
 _PAST_SECONDS: Final = 60.0
-"""Time after which a monitor no longer waits for the incidents of a previous one."""
+"""Time after which a monitor no longer waits for the incidents of its predecessor."""
 _SAME_CAUSE_MS: Final = 120_000
 """Maximum delay between late records and the report that their partitions are not copied."""
 
@@ -395,7 +395,7 @@ _HALTS: Final = frozenset(
     for kind in (HALTED, *OF_PARTITIONS)
     if kind.severity is Severity.CRITICAL and kind is not LOSS_AHEAD and kind not in OF_CLUSTERS
 )
-"""Alerts about partitions of a datastream that are not copied."""
+"""Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
 """Causes that follow from partitions that were not copied."""
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
@@ -404,9 +404,9 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
-    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
-    as open an incident. No alert starts once records arrive in time, even if the window still contains late
-    ones."""
+    A firing alert continues while the status is unknown. A resolved alert fires again after the number of
+    breaches that opens an incident. No alert starts once records arrive in time, even if the window still
+    contains late records."""
     if not finding.incident.is_open:
         return False
     if late is None:
@@ -419,7 +419,7 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
 
 
 def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
-    """Return the alert of an incident. Actions against earlier causes are omitted."""
+    """Return the alert of an incident. Omit actions taken against earlier causes of the incident."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
@@ -429,13 +429,14 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether no records wait or arrive in any partition that is not copied."""
+    """Return whether all partitions that are not OK are idle: no records wait or arrive."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 
 
 def _applies(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
-    """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
+    """Return whether the monitor still evaluates the subject of an alert. If no instance has responded, it
+    keeps all alerts about partitions."""
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:

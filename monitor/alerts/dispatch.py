@@ -56,7 +56,7 @@ class AlertDispatch:
             delivery.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Attempt each receiver's pending alerts once, in parallel, and stop. Idempotent."""
+        """Try to send the pending alerts of each receiver once, in parallel, and stop. Idempotent."""
         ends_at = self._clock.monotonic() + deadline_seconds
         for delivery in self._deliveries:
             delivery.stop(0.0)
@@ -68,12 +68,12 @@ class AlertDispatch:
         self._conditions.expect_past()
 
     def remember(self, records: Iterable[IncidentRecord]) -> None:
-        """Pass on the recent incidents of a previous monitor, closed ones included."""
+        """Pass on the recent incidents of a previous monitor, including closed incidents."""
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue the alerts of a previous monitor. They are not sent again to receivers that have accepted
-        them."""
+        """Continue the alerts of a previous monitor. A continued alert is not sent again to receivers that
+        have already accepted it."""
         found = list(alerts)
         receivers = {inherited.alert.key: inherited.receivers for inherited in found}
         self._continue(
@@ -89,7 +89,7 @@ class AlertDispatch:
 
     @property
     def firing(self) -> Sequence[Alert]:
-        """Alerts that fire after the last turn, silenced ones included."""
+        """Alerts that fire after the last turn, including silenced alerts."""
         return list(self._firing.values())
 
     @property
@@ -109,7 +109,7 @@ class AlertDispatch:
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Process a turn without findings."""
+        """Process a turn in which no datastream could be evaluated."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
@@ -162,14 +162,14 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both as the same alert. If a datastream was recreated with another
-    source, its alert has other labels."""
+    """Return whether receivers treat both alerts as the same alert. If the datastream was recreated with
+    another source, the labels of the alerts differ, and the result is False."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """Return whether to send the alert to this receiver. A receiver gets the watchdog only if configured, and
-    no alerts about itself."""
+    """Return whether to send the alert to this receiver. A receiver gets the watchdog alert only if
+    configured, and never gets alerts about itself."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

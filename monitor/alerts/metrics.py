@@ -55,7 +55,7 @@ class AlertMetrics:
         self._silenced.set(silenced)
 
     def retire(self) -> None:
-        """Clear alerts, canaries and objectives, because another monitor now reports them."""
+        """Clear the metrics of alerts, canaries and objectives, because another monitor now exports them."""
         self.show((), 0)
         self.canaries.show({})
         self.objectives.show({})

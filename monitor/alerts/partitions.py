@@ -1,10 +1,11 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
-One alert per state, however many partitions are in it; their number and the worst one are annotations. A
-cluster that does not respond has its own alert (`clusters.py`). There is no alert for partitions that a quota
-throttles, or in the state WARN, because the latency objective covers their records. Catching up, and a pause
-by an operator, cause a warning if they take long. The imminent deletion of uncopied records is a separate
-alert in any state, even for partitions that an operator paused.
+There is one alert per state, however many partitions are in that state. Annotations of the alert contain the
+number of partitions and the most affected partition. A cluster that does not respond has its own alert
+(`clusters.py`). There is no alert about partitions that a quota throttles or that are in the state WARN,
+because the latency objective covers their records. Partitions that catch up for long, or that an operator
+paused long ago, cause a warning. If the source is about to delete uncopied records, a separate alert fires in
+any state, even for partitions that an operator paused.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ _SAYS: Final[Mapping[MovementState, str]] = {
     MovementState.CATCHING_UP: "still catching up",
 }
 _OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, MovementState.CATCHING_UP})
-"""States that do not matter while no records wait or arrive."""
+"""States that cause no alert while no records wait or arrive."""
 
 
 def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> Iterator[Alert]:
-    """Yield one alert per state. `Conditions` sets their start."""
+    """Yield one alert per state. `Conditions` sets the start of each alert."""
     for count in datastream_states.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
@@ -120,7 +121,8 @@ def loss_alert(
 
 
 def partitions_text(movement: Movement) -> str:
-    """Return the problems of partitions for the description of another alert; empty if there are none."""
+    """Return the problems of partitions as text for the description of another alert; empty if no partition
+    has a problem."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts

@@ -1,8 +1,8 @@
 """Alert that recommends more instances, derived from the sizing advice. Pure except for reading the advice.
 
-It fires a configured lead time before the first hour that needs more instances than the service has, and
-resolves when the service has as many, or when those hours have passed. Changes of the forecast do not resolve
-the alert, so that one peak is one alert.
+The alert fires a configured lead time before the first hour that needs more instances than the service has.
+The alert resolves when the service has enough instances, or when the hours of higher need have passed.
+Changes of the forecast do not resolve the alert, so that one peak causes one alert.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _READ_MS: Final = 60_000
 class Resize:
     """Number of instances and tasks needed from `since_ms` (None: now) to `until_ms` (None: unknown).
 
-    `staying`: instances that are not leaving. `driver`: group of datastreams with the largest increase, with
-    its required (`driver_tasks`) and current (`driver_has`) number of tasks."""
+    `staying`: instances that are not leaving. `driver`: group of datastreams whose number of tasks increases
+    most. `driver_tasks`, `driver_has`: required and current number of tasks of this group."""
 
     instances: int
     tasks: int
@@ -96,7 +96,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 
 
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
-    """Return the group with the largest increase and the number of tasks that it needs."""
+    """Return the group whose number of tasks increases most, and its required number of tasks."""
 
     def then(group_need: GroupNeed) -> int:
         coming = [
@@ -109,8 +109,8 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 
 
 class ResizeWatch:
-    """Watches the sizing advice; not thread-safe. `read`: returns the latest advice, called at most once a
-    minute. A failed read keeps the previous advice."""
+    """Derives the alert from the latest sizing advice. Not thread-safe. `read`: returns the latest advice;
+    called at most once a minute. After a failed read, the previous advice is used."""
 
     def __init__(self, read: Callable[[], Advice | None], lead_seconds: float) -> None:
         self._read = read
@@ -143,7 +143,8 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the service still has fewer instances than the advice requires for hours to come."""
+    """Return whether the held recommendation still applies: the service has fewer instances, and the hours of
+    higher need have not passed."""
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

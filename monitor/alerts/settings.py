@@ -43,8 +43,8 @@ class ReceiverSettings(Settings):
     timeout_seconds: Seconds = 10.0
     """Deadline for one message."""
     most_retry_seconds: Seconds = 60.0
-    """Maximum pause between two attempts while the receiver does not respond; the first pause is one second,
-    and each is twice the previous one."""
+    """Maximum interval between two attempts while the receiver does not respond. The first interval is one
+    second, and each further interval is twice as long."""
 
 
 class HttpReceiverSettings(ReceiverSettings):
@@ -68,7 +68,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     member and must not go through a load balancer."""
 
     url: SecretUrl
-    """Base URL such as `https://alertmanager:9093`, with the path prefix if there is one."""
+    """Base URL such as `https://alertmanager:9093`, including the path prefix if Alertmanager has one."""
     username: str = ""
     """User name for basic authentication."""
     password_file: str = ""
@@ -77,9 +77,10 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Environment variable with the password of the user, instead of a file."""
     refresh_seconds: Seconds = 60.0
     """Interval at which a firing alert is sent again. Alertmanager resolves an alert after four intervals
-    without a refresh, so alerts of a dead monitor end."""
+    without a refresh, so alerts of a monitor that no longer runs are resolved."""
     watchdog: bool = False
-    """Also send `HeadraceWatchdog` for a dead man's switch. This alert fires as long as a monitor runs."""
+    """Whether to send the alert `HeadraceWatchdog`, which fires as long as a monitor runs, for a dead man's
+    switch."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:
@@ -103,7 +104,7 @@ class WebhookSettings(HttpReceiverSettings):
     url_variable: str = ""
     """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
-    """File with the signing key; empty: messages are not signed."""
+    """File with the signing key; if empty, messages are not signed."""
     secret_variable: str = ""
     """Environment variable with the signing key, instead of a file."""
     repeat_seconds: Seconds = 14_400.0
@@ -156,8 +157,8 @@ class MailSettings(ReceiverSettings):
 
 
 class SilenceSettings(Settings):
-    """Suppresses the alerts of datastreams whose name matches, until a given time. `*` matches any text; `*`
-    alone also matches alerts of the whole service. Changes take effect without a restart."""
+    """Suppresses the alerts of datastreams whose name matches, until a given time. `*` matches any text; the
+    pattern `*` also matches alerts of the whole service. Changes take effect without a restart."""
 
     until: AwareDatetime
     """End of the silence, with its time zone: `2027-01-31T18:00:00Z`."""
@@ -169,16 +170,16 @@ class AlertSettings(Settings):
     """Conditions, content and receivers of alerts."""
 
     halted_after_seconds: float = Field(default=30.0, ge=0)
-    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time, and
-    HeadraceLatencyObjectiveBreached when records have been late without a break for this time."""
+    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time.
+    HeadraceLatencyObjectiveBreached fires when records have been late continuously for this time."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
     """HeadraceDatastreamUnjudged fires when a datastream has had no verdict for this time."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
     """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
     time."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """Alerts about partitions fire when these have been stalled, paused on an error or waiting for a cluster
-    for this time."""
+    """Alerts about partitions fire when partitions have been stalled, paused on an error or waiting for a
+    cluster for this time."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
     """HeadraceTransactionOpen fires when an open transaction has blocked a partition for this time. Brokers
     abort transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
@@ -188,26 +189,28 @@ class AlertSettings(Settings):
     paused_after_seconds: float = Field(default=86_400.0, ge=0)
     """HeadraceLongPause fires this time after an operator has paused partitions."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """HeadraceDataLossAhead fires when the loss of uncopied records has been predicted for this time."""
+    """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
+    this time."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
     """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """HeadraceReceiverAway is sent to the other receivers when one has accepted no alerts for this time."""
+    """HeadraceReceiverAway is sent to the other receivers when a receiver has accepted no alerts for this
+    time."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """HeadraceResizeRecommended fires when the load or its forecast has required more instances than are live
-    for this time. Leaving instances do not count as live."""
+    """HeadraceResizeRecommended fires when the load or its forecast has, for this time, required more
+    instances than are live. Leaving instances do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
-    """Time before the first hour that requires more instances, at which HeadraceResizeRecommended fires."""
+    """HeadraceResizeRecommended fires this time before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
     stays open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
-    """An alert resolves when its condition has been absent for this time. An intermittent condition is
-    therefore a single alert."""
+    """An alert resolves when its condition has been absent for this time. A condition with shorter
+    interruptions therefore causes a single alert."""
     gather_seconds: float = Field(default=10.0, ge=0)
-    """A new alert waits for this time, so that later alerts can join its message."""
+    """A new alert is delayed by this time, so that other alerts can be sent in the same message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
     """Labels by which alerts are grouped into one webhook message or one mail; Alertmanager applies its own
     grouping."""
@@ -216,10 +219,10 @@ class AlertSettings(Settings):
     labels: dict[str, str] = Field(default_factory=dict)
     """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
-    """Address of the page of an alert, with the placeholder `{alertname}`; empty: its path in this
-    documentation."""
+    """Address of the page of an alert, with the placeholder `{alertname}`; if empty, alerts contain the path
+    of the page in this documentation."""
     service_url: str = ""
-    """Address of the service's REST interface for links in alerts; empty: the address that the monitor
+    """Base URL of the service's REST interface for links in alerts; if empty, the URL that the monitor
     uses."""
     alertmanagers: dict[str, AlertmanagerSettings] = Field(default_factory=dict)
     webhooks: dict[str, WebhookSettings] = Field(default_factory=dict)
@@ -258,7 +261,7 @@ class AlertSettings(Settings):
         )
 
     def silenced(self) -> list[Silence]:
-        """Return the configured silences, expired ones included."""
+        """Return the configured silences, including expired silences."""
         return [
             Silence(name, int(silence.until.timestamp() * 1000), silence.reason)
             for name, silence in self.silences.items()

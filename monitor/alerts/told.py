@@ -1,7 +1,7 @@
-"""Stored form of the firing alerts, with which the next monitor can resolve them at each receiver. Pure.
+"""Stored form of the firing alerts. The next monitor reads it to resolve the alerts at each receiver. Pure.
 
-There is one record per datastream. It changes only when an alert starts or ends, or when a receiver accepts
-it. Its size is bounded by the catalogue, the number of receivers and that of retired topics.
+There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
+accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
 
 
 class InheritedAlert(NamedTuple):
-    """An alert that fired for a previous monitor, and the names of the receivers that have it."""
+    """An alert that fired for a previous monitor, and the names of the receivers that have accepted the
+    alert."""
 
     alert: Alert
     receivers: frozenset[str] = frozenset()
 
 
 class InheritedAlerts:
-    """Firing alerts with their first descriptions, so that a description that changes in every turn does not
-    cause a write in every turn."""
+    """Firing alerts in the state in which they first fired. Later changes of a summary therefore cause no
+    writes."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
@@ -63,7 +64,8 @@ class InheritedAlerts:
     def records(
         self, firing: Iterable[Alert], receivers: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
-        """Return the records to store, by id. `receivers`: names of the receivers that have each alert."""
+        """Return the records to store, by id. `receivers`: names of the receivers that have accepted each
+        alert."""
         self._first = {
             alert.key: self._first.get(alert.key, alert) for alert in firing if alert.kind.name in _KINDS
         }

@@ -1,4 +1,5 @@
-"""Division of time windows into pieces that are queried once: minutes, ten minutes, hours and days. Pure.
+"""Division of time windows into pieces of one minute, ten minutes, one hour or one day. Each piece is queried
+once. Pure.
 
 The sum of a window is the sum of its pieces. Different windows share pieces, so a window of a month needs
 only a few dozen sums instead of all measurements.
@@ -13,18 +14,19 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""Windows start at a whole step, and therefore up to this fraction of their length (1/24) early."""
+"""A window starts on a multiple of its step, and therefore earlier than its nominal start by at most 1/24 of
+its length."""
 _SEEN_AFTER_MS: Final = 20_000
-"""Delay with which windows start that are too short for whole minutes. As a result, an alert resolves within
-the length of its window after the cause has ended. The last bad report arrives up to 5 s after the end of the
-cause, and the result of the next query up to 15 s after the window has passed this report."""
+"""Windows that are too short for whole minutes start this much later than their nominal start. An alert
+therefore resolves within the length of its window after the end of the cause, although the last bad report
+arrives up to 5 s after the end of the cause, and queries are up to 15 s apart."""
 _MOST_OF_IT: Final = 4
-"""Maximum of that delay, as a fraction of the window (1/4)."""
+"""Divisor: the later start of a short window is limited to 1/4 of the length of the window."""
 
 
 class TimeRangePiece(NamedTuple):
-    """A time range in epoch milliseconds. A measurement at `until_ms` belongs to the period. A measurement at
-    `since_ms` does not, because it covers the time before."""
+    """A time range in epoch milliseconds. Measurements at `until_ms` belong to the range; measurements at
+    `since_ms` do not, because they cover the time before the range."""
 
     since_ms: int
     until_ms: int
@@ -36,8 +38,8 @@ class TimeRangePiece(NamedTuple):
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
-    """Return the pieces of a window that ends now, oldest first. All pieces are whole steps, except the last
-    piece, and the first piece of a short window."""
+    """Return the pieces of a window that ends now, oldest first. Each piece is exactly one step long, except
+    the last piece and the first piece of a short window."""
     first = _first_step(seconds * 1_000)
     begin_ms = now_ms - _least_ms(seconds)
     at_ms = begin_ms // first * first if first else begin_ms
@@ -53,16 +55,16 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
 
 @cache
 def looked_at_seconds(seconds: int) -> float:
-    """Return the seconds that a window of that length covers. A long window covers up to 1/24 more than its
-    length."""
+    """Return the minimum number of seconds that a window with this nominal length covers. A long window
+    covers up to 1/24 more."""
     return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return, by length of a piece, the time for which the piece may be needed again (both in milliseconds).
+    """Return how long to cache a piece, by length of the piece (both in milliseconds).
 
-    Pieces of ten minutes may later be split, because a window of an hour starts with single minutes. Hours
-    are not cached, because there would be many and each is needed again only once a day.
+    Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
+    Hours are not cached, because there would be many, and each would be needed again only once a day.
     """
     lengths = [seconds * 1_000 for seconds in windows]
     return {

@@ -1,8 +1,9 @@
 """Burn rates of error budgets and the rules that alert on them. Pure.
 
-A burn rate of 1 uses up the budget in exactly the period. A rule has a long window, so that only significant
-burns alert, and a short window, so that the alert resolves soon after its cause has ended. A rule fires if
-both windows burn at its rate. An objective has an alert if any rule fires.
+A burn rate of 1 uses up the budget in exactly one period. A rule has a long window, so that only significant
+burns cause an alert, and a short window, so that the alert resolves soon after its cause has ended. A rule
+fires if the budget burns at the rule's rate or faster in both windows. The alert of an objective fires if any
+of its rules fires.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A rate, and two windows that must both burn at least that fast. For a rule with one window, both fields
-    contain that window."""
+    """A burn rate, and two windows in which the budget must burn at least at that rate. If the rule has one
+    window, both fields contain its length."""
 
     rate: float
     long_seconds: int
@@ -84,12 +85,14 @@ class BurnResult:
 
     @property
     def is_firing(self) -> bool:
-        """True if both windows burn at the rule's rate or faster. An unknown rate does not fire."""
+        """True if the budget burns at the rule's rate or faster in both windows. A rule with an unknown rate
+        does not fire."""
         return self._is_at(self.rule.rate)
 
     @property
     def is_lasting(self) -> bool:
-        """True if a firing alert continues. The lower rate prevents flapping near the rule's rate."""
+        """True if a firing alert continues, because both rates are at least 75 % of the rule's rate. The
+        lower threshold prevents flapping."""
         return self._is_at(self.rule.rate * _LASTS_AT)
 
     @property
@@ -125,7 +128,7 @@ class Budget:
 
     @property
     def lasting(self) -> tuple[BurnResult, ...]:
-        """Results of the rules that keep a firing alert."""
+        """Results of the rules that are not resolved yet, so that a firing alert continues."""
         return tuple(burn for burn in self.burns if burn.is_lasting)
 
     @property
@@ -157,9 +160,9 @@ def judge_budget(
     minimum_records: int,
     most_days: int,
 ) -> Budget:
-    """Compute budget and burn rates. `tallies`: tally of every window of the rules and of the period, by
-    length in seconds; None or missing if it could not be read completely. `most_days`: retention of
-    measurements in days; 0 if the period cannot be read."""
+    """Compute the remaining budget and the burn rates. `tallies`: tally of every window of the rules and of
+    the period, by length in seconds; None or missing if the window could not be read completely. `most_days`:
+    retention of measurements in days; 0 if the period cannot be read."""
     budget = objective.budget
     rates = {
         seconds: bad_share(tally, looked_at_seconds(seconds), minimum_records) / budget

@@ -29,17 +29,17 @@ NOTHING = LatencyTally()
 
 
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
-    """Return the number of records in a histogram that took longer than `milliseconds`.
+    """Return the number of records in a histogram with a latency above `milliseconds`.
 
-    Interpolates within a bucket like `mirror.model.metrics.percentile_ms`; records beyond the last bound are
-    late."""
+    Interpolates within a bucket like `mirror.model.metrics.percentile_ms`. Records beyond the last bound
+    count as late."""
     index = latency_bucket(milliseconds)
     return sum(counts[index + 1 :]) + counts[index] * late_share(milliseconds)
 
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """Return the share of records in a latency's histogram bucket that took longer than this latency."""
+    """Return the share of records above `milliseconds` in the histogram bucket that contains this latency."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0

@@ -10,7 +10,7 @@ from monitor.canary.ledger import CanaryFigures
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """Limits of a gate. `min_availability`: least share of the writes that the source acknowledges."""
+    """Limits of a gate. `min_availability`: minimum share of writes that the source must acknowledge."""
 
     max_delay_ms: int
     max_lost: int
@@ -19,7 +19,7 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class GateFailure:
-    """A limit that was exceeded. `value` None: unknown, because nothing was measured."""
+    """A limit that the run did not meet. `value`: None if nothing was measured."""
 
     limit: str
     value: float | None
@@ -29,8 +29,9 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Figures of a finished run, with the limits that it exceeded. `lost` includes records that had not
-    arrived at the end. `availability`: share of the writes that were acknowledged, None without any."""
+    """Figures of a finished run, and the limits that it did not meet. `lost` includes records that had not
+    arrived at the end of the run. `availability`: share of writes that were acknowledged; None if there were
+    no writes."""
 
     figures: CanaryFigures
     lost: int
@@ -39,13 +40,12 @@ class GateResult:
 
     @property
     def is_passed(self) -> bool:
-        """True if no limit was exceeded."""
+        """True if the run met all limits."""
         return not self.failures
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge a run whose writes have ended. Records that have not arrived have had at least `max_delay_ms` to
-    do so."""
+    """Judge a finished run. Records that are still waiting have had at least `max_delay_ms` to arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

@@ -2,11 +2,13 @@
 
 Times are monotonic seconds, passed in by the caller. Records have consecutive indices from 0.
 
-- A record whose write was not acknowledged is unavailability, never a loss: it may or may not be in the log.
-- A record is lost if later records have arrived and it has not for `OVERTAKEN_SECONDS`, because a lane keeps
-  the order, or if the canary topic has expired it.
-- A record that is only late is waiting, and the delay includes its age.
-- Records written before the first one arrived are not judged: the datastream may start at the end of the log.
+- A record whose write was not acknowledged counts as unavailability of the source and not as lost, because it
+  may be missing in the log.
+- A record is lost if it has not arrived `OVERTAKEN_SECONDS` after a later record, because a lane keeps the
+  order, or if the canary topic has deleted it after its retention.
+- A late record that may still arrive is waiting, and the delay includes its age.
+- Records written before the first arrival are not judged, because the datastream may start at the end of the
+  log.
 """
 
 from __future__ import annotations
@@ -17,27 +19,28 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW_SECONDS: Final = 60.0
-"""Window of availability and delays."""
+"""Length of the window for availability and delays."""
 DUE_SECONDS: Final = 10.0
 """Age by which a record must have arrived to count as available."""
 OVERTAKEN_SECONDS: Final = 60.0
 """Time for which a record may be missing after a later record has arrived."""
 EXPIRY_SECONDS: Final = 86_400.0
-"""Retention of the canary topic: a record that has waited for longer no longer exists at the source."""
+"""Retention of the canary topic. The source has deleted an older record, so it can no longer arrive."""
 _MOST_REMEMBERED: Final = 100_000
-"""Maximum number of indices remembered to distinguish late arrivals from repeated ones."""
+"""Maximum number of indices kept to distinguish late records from duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryFigures:
-    """State of a canary. Counts since its start; unknown figures are None.
+    """State of a canary. Counts start at the start of the canary; unknown figures are None.
 
-    `produced`: acknowledged records; `failed`: attempts without acknowledgement. `waiting`: judged
-    records that have not arrived; `oldest_seconds`: age of the oldest of them. Availabilities are shares of
-    the last minute: of attempts that were acknowledged, and of records that arrived within `DUE_SECONDS`.
-    Delays are those of the last minute in ms; the maximum includes waiting records, as does
-    `slowest_ms`, the maximum since the first arrival. `lost_seconds`: time since the last loss.
-    `silent_seconds`: time since the first acknowledgement if nothing has arrived yet.
+    `produced`: acknowledged writes; `failed`: writes without acknowledgement. `waiting`: judged records that
+    have not arrived; `oldest_seconds`: age of the oldest waiting record. `produce_availability`: share of
+    acknowledged writes in the last minute. `consume_availability`: share of records in the last minute that
+    arrived within `DUE_SECONDS`. `delay_ms_avg`, `delay_ms_max`: delays in the last minute. `slowest_ms`:
+    highest delay since the first arrival. `delay_ms_max` and `slowest_ms` include waiting records.
+    `lost_seconds`: time since the last loss. `silent_seconds`: time since the first acknowledgement if no
+    record has arrived yet.
     """
 
     produced: int = 0
@@ -64,23 +67,25 @@ class _Waiting:
     sent_at: float
     is_judged: bool
     is_counted: bool = False
-    """True if its availability is decided."""
+    """True if the record is already counted in `consume_availability`."""
     overtaken_at: float | None = None
 
 
 class CanaryLedger:
-    """Records of one canary, in the order of their writes. Memory is bounded by the records of a day."""
+    """Records of one canary, in the order of their writes. The ledger keeps at most the records of one day in
+    memory."""
 
     def __init__(self) -> None:
         self._next = 0
         self._writing: dict[int, float] = {}
-        """Attempts without a result, by index, with their start."""
+        """Start times of writes without a result, by index."""
         self._waiting: dict[int, _Waiting] = {}
         self._uncertain: dict[int, float] = {}
-        """Records that may arrive but are not lost if they do not."""
+        """Write times, by index, of records that may still arrive but do not count as lost if they never
+        arrive."""
         self._lost: dict[int, None] = {}
         self._floor = 0
-        """Indices below it are no longer remembered."""
+        """Lowest index that is still tracked."""
         self._highest = -1
         self._opened_at: float | None = None
         self._acknowledged_at: float | None = None
@@ -99,7 +104,7 @@ class CanaryLedger:
         return index
 
     def acknowledged(self, index: int, now: float) -> None:
-        """Note that all replicas have the record."""
+        """Record that the source has acknowledged the write."""
         self._produced += 1
         self._attempts.add(now, 1.0)
         self._acknowledged_at = now if self._acknowledged_at is None else self._acknowledged_at
@@ -108,7 +113,7 @@ class CanaryLedger:
             self._waiting[index] = _Waiting(sent_at, self._is_judged(sent_at))
 
     def failed(self, index: int, now: float) -> None:
-        """Note that the write failed or its outcome is unknown."""
+        """Record that the write failed, or that its outcome is unknown."""
         self._failed += 1
         self._attempts.add(now, 0.0)
         sent_at = self._writing.pop(index, None)
@@ -116,7 +121,7 @@ class CanaryLedger:
             self._uncertain[index] = sent_at
 
     def arrived(self, index: int, now: float) -> None:
-        """Note a record read at the destination. Indices that were never written are ignored."""
+        """Record the arrival of a record at the destination. Ignore indices that were never written."""
         if not self._floor <= index < self._next:
             return
         is_open = self._opened_at is not None
@@ -140,7 +145,7 @@ class CanaryLedger:
             self._overtake(now)
 
     def _sent_at(self, index: int, waiting: _Waiting | None) -> float | None:
-        """Return the time at which its write started; None if the record has arrived before."""
+        """Return the start time of the record's write; None if the record has already arrived before."""
         if waiting is not None:
             return waiting.sent_at
         found = self._writing.pop(index, None)
@@ -165,7 +170,8 @@ class CanaryLedger:
             record.overtaken_at = now if record.overtaken_at is None else record.overtaken_at
 
     def advance(self, now: float) -> None:
-        """Decide which of the records that have waited for long enough are lost. Call it before `figures`."""
+        """Mark overdue records as lost if later records have overtaken them or the canary topic has expired
+        them."""
         for index, record in list(self._overdue(now)):
             if record.is_judged and not record.is_counted:
                 record.is_counted = True
@@ -198,7 +204,7 @@ class CanaryLedger:
                 del indices[index]
 
     def figures(self, now: float) -> CanaryFigures:
-        """Return the figures at this time."""
+        """Return the figures at `now`."""
         self.advance(now)
         judged = [record for record in self._waiting.values() if record.is_judged]
         oldest = now - judged[0].sent_at if judged else None

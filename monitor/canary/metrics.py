@@ -51,13 +51,14 @@ _GAUGES: Final = (
 
 
 class CanaryMetrics(Collector):
-    """Figures of the canaries of this monitor. Unknown figures have no series. `show` is thread-safe."""
+    """Prometheus collector of the figures of this monitor's canaries. An unknown figure is not exported.
+    `show` is thread-safe."""
 
     def __init__(self) -> None:
         self._figures: Mapping[DatastreamName, CanaryFigures] = {}
 
     def show(self, figures: Mapping[DatastreamName, CanaryFigures]) -> None:
-        """Replace all figures; empty if this monitor is not active."""
+        """Replace all figures. Pass an empty mapping if this monitor is not active."""
         self._figures = figures
 
     def collect(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Canaries of the datastreams that have the option `canary`, started and stopped as definitions change."""
+"""Canaries of the datastreams with the option `canary`, started and stopped as definitions change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CanaryPath(NamedTuple):
-    """Way of a canary: its topic at the source, and the copy at the destination."""
+    """Path of canary records: their topic at the source, and its copy at the destination."""
 
     source: ClusterRef
     topic: str
@@ -38,11 +38,11 @@ class Probe(Protocol):
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read now; empty if they can."""
+        """Reason why records cannot be written or read now; empty if both work."""
         ...
 
     def start(self) -> None:
-        """Start to write and to read. Must not block."""
+        """Start writing and reading records. Must not block."""
         ...
 
     def stop(self) -> None:
@@ -55,7 +55,8 @@ class Probe(Protocol):
 
 
 class CanaryState(NamedTuple):
-    """A canary as of the last turn. `problem`: as in `Probe`, or why it could not be started."""
+    """State of a canary after the last turn. `problem`: as in `Probe`, or the reason why the probe could not
+    be started."""
 
     path: CanaryPath
     figures: CanaryFigures
@@ -69,8 +70,8 @@ Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
 class CanaryWatch:
     """Runs one probe for each path. Implements `monitor.cycle.Listener`; not thread-safe.
 
-    `open_probe` builds a probe and raises HeadraceError for a cluster that cannot be used. While the
-    definitions cannot be read, the present probes continue. `show` receives the figures of each turn.
+    `open_probe` builds a probe, or raises HeadraceError if a cluster cannot be used. While the definitions
+    cannot be read, running probes continue. `show` receives the figures of each turn.
     """
 
     def __init__(
@@ -95,15 +96,16 @@ class CanaryWatch:
         self.states = {}
 
     def judged(self, _findings: object, _movements: object) -> None:
-        """Start and stop probes, and take their figures."""
+        """Start and stop probes, and collect their figures."""
         self.look()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
-        """Process a turn without verdicts in the same way, because canaries do not depend on measurements."""
+        """Start and stop probes, and collect their figures, even if no objective was evaluated: canaries do
+        not depend on measurements."""
         self.look()
 
     def look(self) -> None:
-        """Start and stop probes as definitions require, and take their figures."""
+        """Start and stop probes as the definitions require, and collect their figures."""
         try:
             wanted = self._paths()
         except HeadraceError as error:

@@ -1,4 +1,4 @@
 """Diagnosis of late datastreams, made before any action is taken. Pure.
 
-Read `evidence.py`, then `judge.py`, where the rules are.
+Start with `evidence.py`, then read the rules in `judge.py`.
 """

@@ -9,13 +9,13 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of late records. If two causes explain the same number of partitions, the cause that is listed
-    first counts."""
+    """Cause of late records. If two causes explain the same number of partitions, the cause that this class
+    defines first is reported."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
     INSTANCE_LOST = "instance lost"
-    """Another instance has taken over the partitions of an instance, or the instance has returned."""
+    """An instance was lost. Another instance has taken over its partitions, or the instance has returned."""
     WORKER_LOST = "worker process lost"
     SOURCE_AWAY = "source unavailable"
     DESTINATION_AWAY = "destination unavailable"
@@ -33,29 +33,31 @@ class Cause(StrEnum):
     BACKLOG = "catching up after an outage"
     START_UP = "start-up"
     WRONG_TIMESTAMPS = "wrong timestamps"
-    """Records are on time, but clocks of their producers are behind, or the timestamps are event times."""
+    """Records arrive in time but look late, because the clocks of their producers are behind or the
+    timestamps are event times."""
     UNKNOWN = "unknown"
     """The evidence is insufficient."""
 
 
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
-"""Causes that another placement may remove."""
+"""Causes that a different placement may remove."""
 _MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
 UNAVAILABLE: Final = {
     Cause.SOURCE_BOUND: Cause.SOURCE_AWAY,
     Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY,
 }
-"""Causes that are replaced by an unavailable cluster if the cluster still does not respond."""
+"""Cause to report instead if the cluster still does not respond."""
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
-"""Causes that are a backlog left by a past event."""
+"""Causes in which a past event has left a backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Cause of a datastream's late records. `sentence`: description with figures; it includes the second most
-    frequent cause, if any. `evidence`: figures by name. `can_move`: whether load can move to another task.
-    `rests_on_wait`: whether source-bound or network was concluded only from the time that records waited at
-    the source; this time is also high while a backlog drains."""
+    """Cause of a datastream's late records. `sentence`: description with figures, including the second most
+    frequent cause if there is one. `evidence`: figures by name. `can_move`: whether load can move to another
+    task. `rests_on_wait`: whether the cause is source-bound or network, and the only evidence is the time
+    that records waited at the source. The cause is then uncertain, because the waiting time is also high
+    while a backlog drains."""
 
     cause: Cause
     sentence: str
@@ -66,5 +68,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """True if a rebalance is worth a dry run."""
+        """True if a different placement can help, so that a dry run is worthwhile."""
         return self.cause in _MAY_HELP and self.can_move

@@ -12,8 +12,8 @@ from monitor.objectives.late_times import TimeInterval
 
 
 class Phases(NamedTuple):
-    """Latency of batches by phase, in ms: before they were fetched, in transfer, in the mirror's queue, and
-    until the destination's acknowledgement."""
+    """Latency of batches in ms, by phase: wait at the source before the fetch, transfer from the source, wait
+    in the mirror's queue, and produce until the destination's acknowledgement."""
 
     wait: float
     fetch: float
@@ -27,7 +27,7 @@ class Phases(NamedTuple):
 
 
 class BacklogOrigin(StrEnum):
-    """Event that caused the backlog of a lane; the lane has been behind since then."""
+    """Event that caused the backlog of a lane. The lane has been behind since that event."""
 
     CREATION = "creation"
     PAUSE = "pause"
@@ -43,22 +43,23 @@ class BacklogOrigin(StrEnum):
 
 
 LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
-"""Origins in which a process was lost."""
+"""Origins of a backlog that are the loss of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
     """Recent activity of one lane. Rates are per second.
 
-    `task`: None if the partition has no task; `worker`: number of the worker process. `is_starting`:
-    determining its position. `state`, `reason`, `eta_seconds`: from its movement. `phases`: mean per batch.
-    `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process for all lanes;
-    `worker_waited`: fraction of time for which the worker process waited for a core. `fetch_unanswered`,
-    `produce_unanswered`: age of the oldest request without a response in seconds; None if no response is
-    overdue. `source_window`, `destination_window`: distant broker whose window limits the
-    rate. `hold`: quota that throttles the lane. `origin`: event that caused the lane's backlog, if the
-    lane has been late since then. `origin_ms`: time of that event. `lost`: name of the lost instance.
-    `timestamp_offset`: seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
+    `task`: None if the partition has no task; `worker`: number of the worker process. `is_starting`: whether
+    the lane is determining its position. `state`, `reason`, `eta_seconds`: judgement of the lane's movement.
+    `phases`: mean per batch. `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process
+    for all lanes; `worker_waited`: fraction of time for which the worker process waited for a core.
+    `fetch_unanswered`, `produce_unanswered`: age of the oldest request without a response in seconds; None if
+    no response is overdue. `source_window`, `destination_window`: TCP window of a distant broker that limits
+    the rate; None if none does. `hold`: quota that throttles the lane. `origin`: event that caused the lane's
+    backlog, if the lane has been late since that event. `origin_ms`: time of that event. `lost`: name of the
+    lost instance. `timestamp_offset`: seconds by which the clocks of the partition's producers are ahead;
+    negative if they are behind, 0 if they are correct.
     """
 
     partition: str

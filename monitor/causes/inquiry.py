@@ -1,9 +1,9 @@
 """Rate-limited diagnosis of late datastreams.
 
 After a slow phase, the backlog is copied at full speed. A backlog that is being copied looks like an overload
-or a slow source, until enough reports show that it shrinks. After another cause, an overload is therefore
-diagnosed only for partitions whose backlog has not shrunk since the previous check, and time at the source
-counts only from the second check on.
+or a slow source, until enough reports show that it shrinks. If the previous cause was not an overload, an
+overload is therefore diagnosed only for partitions whose backlog has not shrunk since the previous check.
+Time spent waiting at the source counts only from the second check on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LEAST_SECONDS: Final = 5.0
 """Minimum interval between two checks of a datastream, about the default report interval of lanes."""
 MOST_QUESTIONS: Final = 10
 """Maximum number of checks per turn. Each check queries the lanes of one group from every instance, and waits
-for dead instances. Other datastreams follow in later turns, because recently checked ones are skipped."""
+for a time-out if an instance is dead. The remaining datastreams are checked in later turns, which skip
+recently checked datastreams."""
 _TOO_EARLY: Final = (
     f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
 )
@@ -39,7 +40,7 @@ _COPYING: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
     """Result of a check. `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence
-    could not be read, or empty. `is_news`: whether the cause differs from the previous one."""
+    could not be read; empty if it was read. `is_news`: whether the cause differs from the previous one."""
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
@@ -47,7 +48,7 @@ class InquiryResult:
 
     @property
     def sentence(self) -> str:
-        """The cause, or the reason for which it is unknown."""
+        """The cause, or the reason why the cause is unknown."""
         if self.diagnosis is not None:
             return self.diagnosis.sentence
         return f"cause unknown: {self.failure}" if self.failure else ""
@@ -74,7 +75,7 @@ class Inquiry:
         self._left = MOST_QUESTIONS
 
     def begin(self, late: Collection[DatastreamName]) -> None:
-        """Begin a turn and drop the diagnoses of datastreams that are no longer late."""
+        """Begin a turn. Drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
@@ -82,8 +83,8 @@ class Inquiry:
     def look(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
     ) -> InquiryResult:
-        """Return the cause for which the datastream is late, and call `ask` for evidence if a check is due.
-        `now`: monotonic seconds."""
+        """Return the cause of the datastream's late records. Call `ask` to read the evidence if a check is
+        due. `now`: monotonic seconds."""
         known = self._known.get(name)
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)

@@ -1,16 +1,16 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
 Each late lane has one cause: that of the first matching rule. The most frequent cause is the cause of the
-datastream, and the next most frequent is reported as the second cause. A lane is late if its oldest waiting
-record, the mean latency of its batches or the age of an unanswered request exceeds the objective, or if it
-does not copy or its backlog does not shrink. If no lane is late and every instance has responded, all lanes
-count.
+datastream, and the next most frequent is reported as the second cause. A lane is late if it does not copy, if
+its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting record,
+the mean latency of its batches, or the age of an unanswered request. If no lane is late and every instance
+has responded, all lanes count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
-     1   | its worker process does not respond, or was lost at most ten      | worker process lost
-         | minutes ago and it has been behind since                          |
-         | not copying: paused by an operator or by itself, or without an    | paused
+     1   | its worker process does not respond, or was lost in the last ten  | worker process lost
+         | minutes and the lane has been behind since                        |
+         | not copying: paused by an operator or on an error, or without an  | paused
          | owner                                                             |
      2   | an open transaction at the source hides the backlog               | open transaction
      3   | waits for a cluster that does not respond                         | source unavailable,
@@ -21,47 +21,50 @@ count.
          |   by an operator's pause                                          | catching up after a pause
          |   by an instance that lost its session                            | instance lost
          |   by anything else                                                | catching up after an outage
-     6   | it or lanes beside it are throttled by the datastream's quota, or | throttled by our quota
-         | yield to others                                                   |
+     6   | the datastream's quota throttles the lane or lanes that share the | throttled by our quota
+         | quota, or they yield to partitions that would lose records sooner |
          | throttled by a broker's quota                                     | throttled by a broker's quota
-     7   | it or lanes beside it are throttled by the task's quota, or its   |
-         | worker process is busy                                            |
+     7   | the task's quota throttles the lane or other lanes of its task,   |
+         | or its worker process is busy                                     |
          |   one partition carries most of its task's load                   | hot partition
-         |   all of several tasks are throttled by their quotas              | throttled by our quota
-         |   its task alone uses up the quota or the worker                  | overloaded task
-         |   several tasks do, or the process waits for a core               | overloaded instance
+         |   there are several tasks, and quotas throttle all of them        | throttled by our quota
+         |   one task uses up the quota or most of the worker's CPU time     | overloaded task
+         |   several tasks use up the worker, or it waits for a core         | overloaded instance
      8   | as 5, but the backlog does not shrink                             | as 5
      9   | a cluster has not responded for longer than the objective and 3 s | as 12
-         |   and for 8 s, and twice its usual time                           | as 3
+         |   and for at least 8 s and twice its usual response time          | as 3
          | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent in transfer from the source                               | source-bound
-         |   spent in both, neither alone                                    | network
+         |   spent in both together, but not in one of them                  | network
          |   as the first two (also in 10 and 11), but the window of a distant | network
          |   broker limits the rate, and responses take no longer than usual  |
-    10   | batches wait in our queue for the destination, for most of the    |
-         | latency or longer than the objective                              | destination-bound
-    11   | they wait at the source for most of it: and the backlog shrinks   | as 5
-         | the worker process has capacity left                              | source-bound
+    10   | batches wait in the mirror's queue for the destination, for most  |
+         | of the latency or longer than the objective                       | destination-bound
+    11   | batches wait at the source for most of the latency                |
+         |   and the backlog shrinks                                         | as 5
+         |   and the worker process has capacity left                        | source-bound
     12   | no response for longer than the objective, or for most of the age |
          | of the oldest waiting record                                      |
          |   to the oldest produce request, or a request that precedes it    | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
-    13   | otherwise: and an instance does not respond                       | instance lost
-         | otherwise                                                         | unknown
+    13   | none of these rules applies, and an instance does not respond     | instance lost
+         | none of these rules applies                                       | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
 Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
 backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
-timestamps. Records that arrived before the offset was known may have been counted as late.
+timestamps. A datastream with wrong timestamps can miss its objective, because records that arrived before the
+correction was known were counted as late.
 
-A lane without a backlog or overdue responses can be late only because of records that have already arrived.
-Such a lane needs no cause, unless its batches still take too long.
+If a lane has neither a backlog nor overdue responses, its late records have all arrived, and it needs no
+cause unless its batches still take too long.
 
-A destination that is slow to acknowledge has a few requests in flight while the remaining batches wait in the
-queue until it is full, and then at the source. A source that is slow to respond shows only as time waiting
-there. The load of the worker process distinguishes the two (rule 7 comes first).
+If the destination is slow to acknowledge, a few requests are in flight, while the remaining batches wait in
+the mirror's queue and, when the queue is full, at the source. If the source is slow to respond, batches only
+wait at the source. A busy worker process also makes batches wait at the source; rule 7 comes first to exclude
+a busy worker process.
 """
 
 from __future__ import annotations
@@ -79,10 +82,11 @@ from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Load above which a worker process, which copies in one thread, is the bottleneck. Time waiting for
-a core counts."""
+"""Load (in cores) above which a worker process is the bottleneck, because it copies in one thread. The load
+includes the time spent waiting for a core."""
 _LEAST_WAITED: Final = 0.3
-"""Fraction of time waiting for a core above which other processes of the machine are the cause."""
+"""Fraction of time that a worker process waits for a core, above which other processes on the machine are the
+cause."""
 _FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
 """Fraction of the worker's CPU time above which a single task is the cause."""
@@ -94,7 +98,7 @@ _LEAST_TELLING: Final = 0.1
 """Mean latency, as a fraction of the objective, above which its phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
-"""States, judged over the last minutes, in which a lane without a present backlog is not late."""
+"""States in which a lane without a present backlog is not late. A state describes the last few minutes."""
 _BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
 _ORIGINS: Final = {
     BacklogOrigin.CREATION: Cause.INITIAL_COPY,
@@ -110,14 +114,14 @@ _WAITS: Final = {
 }
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
-"""Multiple of the usual time above which a response counts as missing instead of late."""
+"""Multiple of the usual response time, above which a response is considered missing instead of late."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
 
 
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
-    """Return the cause for which records are later than `limit_ms`."""
+    """Return the cause of latencies above `limit_ms`."""
     evidence = with_explaining_losses(evidence, limit_ms)
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
@@ -154,7 +158,8 @@ _OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Return whether only the time waiting at the source suggests that the lane is source-bound."""
+    """Return whether the time that records waited at the source is the only evidence that the lane is
+    source-bound."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -211,7 +216,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _stalled(lane: LaneEvidence) -> Cause | None:
-    """Apply rules 1 to 3. If a stopped partition has an owner, its worker process was lost."""
+    """Apply rules 1 to 3. If a partition in the state STOP has an owner, its worker process was lost."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
     if lane.state in _NOT_COPIED:
@@ -220,7 +225,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond; the phases still describe earlier batches."""
+    """Apply rule 9 for a cluster that does not respond, while the phases still describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -238,7 +243,8 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
-    A creation or a pause by an operator counts as the origin even if a cluster does not respond."""
+    If the origin is the creation or an operator's pause, the result is True even if a cluster does not
+    respond."""
     if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
@@ -248,7 +254,8 @@ def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _is_slow(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a cluster is slow to respond or has not responded, or the distance limits the rate."""
+    """Return whether a cluster responds slowly or not at all, or the distance to a cluster limits the
+    rate."""
     has_window = lane.source_window is not None or lane.destination_window is not None
     if has_window and _bound(lane, lane.phases, limit_ms) is Cause.NETWORK:
         return True
@@ -262,8 +269,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so the quota of a throttled
-    lane counts for all lanes that share it."""
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn. A quota that throttles one
+    lane is therefore returned for all lanes that share the quota."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -279,7 +286,7 @@ def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | No
 
 
 def _waits_in_front(lane: LaneEvidence) -> bool:
-    """Return whether records wait mainly at the source, or the phases are unknown."""
+    """Return whether records wait mainly at the source; True if the phases are unknown."""
     phases = lane.phases
     return phases is None or phases.wait > _MOST * phases.total
 
@@ -326,15 +333,16 @@ def lanes_of_task(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneE
 
 
 def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
-    """Return the partition that carries most of its task's load, None if none does."""
+    """Return the lane that carries most of its task's load; None if no lane carries more than the share
+    `HOT_SHARE`."""
     total = sum(lane.bytes_per_second or 0.0 for lane in task_lanes)
     top = max(task_lanes, key=lambda lane: (lane.bytes_per_second or 0.0, lane.partition))
     return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause by the phase with most of the latency, for a lane that neither is throttled nor waits
-    for its process; None if no phase dominates."""
+    """Return the cause derived from the phase with most of the latency; None if no phase dominates. Callers
+    have excluded quotas and the worker process as the bottleneck."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
@@ -356,14 +364,14 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
 
 
 def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
-    """Return the network instead of a cluster if a window of this cluster limits the rate: the broker takes
-    or sends as much per round trip as its buffers allow."""
+    """Return NETWORK instead of `found` if a TCP window of the cluster limits the rate: the broker then
+    receives or sends as much per round trip as its buffers allow."""
     windows = {Cause.SOURCE_BOUND: lane.source_window, Cause.DESTINATION_BOUND: lane.destination_window}
     return Cause.NETWORK if windows.get(found) is not None else found
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause by requests without a response, because unacknowledged batches have no latency yet."""
+    """Return the cause derived from requests without a response, whose batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -378,9 +386,9 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
-    """Return whether the latency of arrived records can explain late records. If waiting records are late,
-    the latency must be so high that arrived records were late too. If no late records wait, a significant
-    fraction of the objective is enough."""
+    """Return whether the latency of arrived records can explain the late records. If late records wait, the
+    mean latency must be at least half of the objective. If no late records wait, a tenth of the objective is
+    enough."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

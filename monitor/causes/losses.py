@@ -1,7 +1,7 @@
-"""Losses of processes that explain late records, by their times. Pure.
+"""Selection of process losses that can explain late records, by the times of both. Pure.
 
-A process lost long before the first late record was sent, or after the last one arrived, does not explain
-them, although its lanes remember it.
+Lanes remember the loss of a process for some minutes. A loss long before the first late record was produced,
+or after the last late record arrived, does not explain the late records.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 from monitor.causes.evidence import LOSSES, Evidence, LaneEvidence
 
 _NOTICED_MS: Final = 5_000
-"""Time by which clocks, reports and the detection of a loss may differ."""
+"""Tolerance for clock differences, report intervals and the delay of detecting a loss."""
 
 
 def with_explaining_losses(evidence: Evidence, limit_ms: float) -> Evidence:
-    """Return the evidence without losses that cannot explain the late records; unchanged if their times are
-    unknown. `limit_ms`: age from which records are late."""
+    """Return the evidence without losses that cannot explain the late records. If the times of the late
+    records are unknown, return the evidence unchanged. `limit_ms`: age above which records are late."""
     if not evidence.late:
         return evidence
     lanes = tuple(

@@ -23,9 +23,9 @@ _MOST_TOPICS: Final = 5
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
     """Figures of a cause. `lanes`: lanes with this cause; `late`: number of late lanes. `task_lanes`: all
-    lanes of the affected task; `hot`: the partition with most of its load. `silent`: instances that did not
-    respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
-    ones included."""
+    lanes of the affected task; `hot`: the lane that carries most of the task's load. `silent`: instances that
+    did not respond. `can_move`: whether load can move to another task. `holds`: quotas that throttle these
+    lanes, including shared quotas."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
@@ -46,7 +46,7 @@ class CauseFigures:
 
     @property
     def hold(self) -> QuotaHold | None:
-        """Effect of the quota that throttles a lane for the largest share of the time."""
+        """Quota that throttles a lane for the largest share of time."""
         own = [lane.hold for lane in self.lanes if lane.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
@@ -73,8 +73,8 @@ class CauseFigures:
 
     @property
     def window(self) -> tuple[str, WindowLimit] | None:
-        """Window that limits the most lanes, and its side: source or destination. The larger round trip
-        breaks a tie."""
+        """Side (source or destination) and TCP window of the broker that limits the most lanes. On a tie, the
+        longer round trip is reported."""
         sides = [("source", lane.source_window) for lane in self.lanes]
         sides += [("destination", lane.destination_window) for lane in self.lanes]
         known = Counter((side, window.broker) for side, window in sides if window is not None)
@@ -83,7 +83,8 @@ class CauseFigures:
 
     @property
     def timestamp_offset(self) -> float:
-        """Largest offset of timestamps in seconds, ahead or behind; 0 if there is none."""
+        """Timestamp offset with the largest absolute value in seconds, negative if behind; 0 if no lane has
+        an offset."""
         return max((lane.timestamp_offset or 0.0 for lane in self.lanes), key=abs, default=0.0)
 
     @property
@@ -178,7 +179,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
 
 
 def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
-    """Return the details of a cause that is not a fault of the mirror or a cluster."""
+    """Return the details of wrong timestamps or of a start-up."""
     if cause is Cause.WRONG_TIMESTAMPS:
         return (_stamped(lanes), "check the clocks of the producers")
     return (f"{counted(len(lanes), 'partition does', 'partitions do')} not copy yet",)
@@ -253,7 +254,7 @@ _CURES: Final = {
 
 
 def _filled(limit: tuple[str, WindowLimit] | None) -> str:
-    """Name a distant broker whose window limits the rate, with both cures."""
+    """Describe a distant broker whose TCP window limits the rate, and both remedies."""
     if limit is None:
         return ""
     side, window = limit
@@ -306,7 +307,7 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _stamped(lanes: Sequence[LaneEvidence]) -> str:
-    """Name the topics whose timestamps are wrong, most wrong first."""
+    """Name the topics with wrong timestamps, in descending order of the error."""
     offsets: dict[str, float] = {}
     for lane in lanes:
         if abs(lane.timestamp_offset or 0.0) > abs(offsets.get(lane.topic, 0.0)):

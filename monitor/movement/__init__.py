@@ -1,5 +1,6 @@
 """State of each partition, determined by the movement of its position and not by a lag threshold.
 
-Pure: the clock is passed in. Imports `mirror.model` only; instances evaluate their own lanes with it, through
-`api`. Read `judge.py`, whose docstring is the table of rules, then `catch_up.py`.
+Pure: callers pass the time as an argument. `monitor.movement` imports only `mirror.model`; instances use it
+through `api` to evaluate their own lanes. Start with the table of rules in the docstring of `judge.py`, then
+read `catch_up.py`.
 """

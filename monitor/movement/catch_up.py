@@ -1,4 +1,4 @@
-"""Catch-up rate of a lane and its estimated end."""
+"""Catch-up rate of a lane, and estimated time until the lane has caught up."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from mirror.model.movement.history import LaneHistory
 
 _LEAST_FALLS: Final = 4
 _CERTAINTY: Final = 2.0
-"""Minimum ratio of the mean decrease to its standard error. A dip in a growing lag is not a trend."""
+"""Minimum ratio of the mean decrease to its standard error, so that a dip in a growing lag does not count as
+catching up."""
 
 
 class CatchUpRate(NamedTuple):
-    """Mean decrease of the backlog in offsets per second. `is_certain`: the decrease is statistically
+    """Mean decrease of the backlog in offsets per second. `is_certain`: whether the decrease is statistically
     significant. `since`: time of the largest backlog, in monotonic seconds."""
 
     per_second: float
@@ -22,8 +23,8 @@ class CatchUpRate(NamedTuple):
 
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
-    """Return the decrease since the largest backlog in the window, because earlier events such as an outage
-    no longer matter. None if the latest report has the largest backlog."""
+    """Return the decrease since the largest backlog in the window. Earlier reports, for example from an
+    outage, no longer matter. Return None if the backlog of the latest report is the largest."""
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
@@ -42,8 +43,8 @@ def approach(history: LaneHistory) -> CatchUpRate | None:
 
 
 def eta_seconds(found: CatchUpRate | None, history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the backlog is empty at the present rate; None if it does not shrink
-    significantly. `found`: the approach of that history."""
+    """Return the seconds until the backlog is empty at the present rate; None if the backlog does not shrink
+    significantly. `found`: result of `approach` for the same history."""
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
     return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

@@ -1,8 +1,8 @@
-"""State of a lane, from its movement and its other facts. Pure.
+"""State of a lane, derived from its movement and other facts. Pure.
 
-The first matching rule decides. "Late": a record has waited for more than 10 s (`LATE_MS`), counted from its
-timestamp or from the time at which the source's end passed it, whichever is later; a record of unknown age is
-late.
+The first matching rule decides. A record is late if it has waited for more than 10 s (`LATE_MS`). The wait
+starts at the record's timestamp or at the time when the source's end offset passed the record, whichever is
+later. A record of unknown age counts as late.
 
     rule | condition                                                          | state
     -----|--------------------------------------------------------------------|---------------------------
@@ -13,25 +13,27 @@ late.
      5   | waits for a cluster that does not respond or has no leader         | SOURCE_AWAY, DESTINATION_AWAY
      6   | reported as blocked by an open transaction                         | WAITING_FOR_TRANSACTION
      7   | paused for any other reason                                        | PAUSED_BY_ITSELF
-     8   | no report for `patience`: while copying                            | SOURCE_AWAY
-         | while starting                                                     | STALL
-         | no report, but for less than `patience`                            | none: still unknown
+     8   | no report since the lane started                                   |
+         |   for `patience` while copying                                     | SOURCE_AWAY
+         |   for `patience` while starting                                    | STALL
+         |   for less than `patience`                                         | none: unknown at present
      9   | records waited at its last report, which is older than `silence`   | STOP
-    10   | nothing to read, source end unknown: while throttled by a quota    | THROTTLED
-         | for `patience`                                                     | SOURCE_AWAY
-         | for less than `patience`                                           | none: unknown at present
+    10   | nothing to read, and the end offset of the source is unknown       |
+         |   while a quota throttles the lane                                 | THROTTLED
+         |   for `patience`                                                   | SOURCE_AWAY
+         |   for less than `patience`                                         | none: unknown at present
          | whole backlog hidden by a transaction for `stall`                  | WAITING_FOR_TRANSACTION
     11   | late records can be read, but no progress for `stall`              | THROTTLED, else STALL
-    12   | position went back and has not recovered                           | REWIND
+    12   | the position went back and has not reached its former value        | REWIND
     13   | no record is late                                                  | OK
     14   | the backlog shrinks significantly                                  | CATCHING_UP with an ETA
     15   | throttled by a quota                                               | THROTTLED
     16   | late for less than `patience`, and the backlog shrinks             | CATCHING_UP without an ETA
     17   | otherwise                                                          | WARN
 
-Neither a single dip of the lag (rules 13, 14) nor an advancing position (17) is enough for OK.
-An idle topic is OK forever: lanes without new records do not report (9 requires that records waited). A small
-lag is OK while it is young (13).
+Neither a single dip of the lag (rules 13 and 14) nor an advancing position (rule 17) is enough for OK. An
+idle topic remains OK: lanes without new records do not report, and rule 9 requires waiting records. A small
+backlog is OK as long as its records are not late (rule 13).
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ from monitor.movement.states import LaneActivity, LaneFacts, LaneJudgement, Move
 
 _S = MovementState
 _MOVING: Final = frozenset({_S.CATCHING_UP, _S.THROTTLED, _S.WARN})
-"""States in which the backlog is being copied, at any rate."""
+"""States in which the lane copies its backlog, fast or slowly."""
 _BY_CAUSE: Final = {
     PauseCause.SILENT_WORKER: _S.STOP,
     PauseCause.NO_WORKER: _S.STOP,
@@ -72,9 +74,9 @@ _WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WOR
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """Time for which a condition must last before it counts. `patience`: for missing information; `stall`:
-    for an unchanged position; `silence`: for a lane with waiting records that does not report (more than two
-    report intervals)."""
+    """Seconds for which a condition must last before a rule applies. `patience_seconds`: missing information.
+    `stall_seconds`: unchanged position. `silence_seconds`: no report from a lane with waiting records; longer
+    than two report intervals."""
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
@@ -87,7 +89,8 @@ DEFAULT_RULES: Final = MovementRules()
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
 ) -> LaneJudgement:
-    """Return the state of a lane. `now` and all times: monotonic seconds of the instance with the history."""
+    """Return the state of a lane. `now` and all other times: monotonic seconds of the instance that recorded
+    `history`."""
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
         newest = history.newest
@@ -107,8 +110,9 @@ def judge_lane(
 
 
 def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a moving lane copies records before the source deletes them; also True if it was not
-    observed for long enough. A backlog that shrinks significantly is measured from its peak."""
+    """Return whether a moving lane copies its records before the source deletes them; also True if the lane
+    has not been observed for long enough. If the backlog shrinks significantly, its rate is measured from the
+    peak."""
     if found.state not in _MOVING:
         return False
     is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS

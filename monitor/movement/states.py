@@ -9,30 +9,31 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """State of copying a partition. The first six states and the last one depend only on movement."""
+    """State of the copying of a partition. The states from OK to REWIND and WAITING_FOR_TRANSACTION can be
+    derived from the movement of the position alone."""
 
     __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
     OK = "OK"
     """No waiting record is late."""
     CATCHING_UP = "CATCHING_UP"
-    """Late, and the backlog shrinks."""
+    """Records are late, and the backlog shrinks."""
     WARN = "WARN"
-    """Late; copying, but the backlog does not shrink."""
+    """Records are late; they are copied, but the backlog does not shrink."""
     STALL = "STALL"
     """Records can be read, but the position does not advance."""
     STOP = "STOP"
-    """No owner, or an owner that does not report."""
+    """The partition has no owner, or its owner does not report."""
     REWIND = "REWIND"
     """The position went back: records are copied a second time."""
     PAUSED_BY_USER = "PAUSED_BY_USER"
     PAUSED_BY_ITSELF = "PAUSED_BY_ITSELF"
     THROTTLED = "THROTTLED"
-    """A quota prevents catching up."""
+    """Records are late, and a quota prevents the lane from catching up."""
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
-    """The source has lost records, whether or not they were copied."""
+    """The source has lost records, which may or may not have been copied."""
     RECREATED = "RECREATED"
     """The source topic was deleted and created again."""
     WAITING_FOR_TRANSACTION = "WAITING_FOR_TRANSACTION"
@@ -47,13 +48,14 @@ class LaneActivity(StrEnum):
     """The lane is determining its position, or draining its batches before it stops."""
     PAUSED = "paused"
     UNCOPIED = "uncopied"
-    """Without an owner."""
+    """The partition has no owner."""
 
 
 class LaneFacts(NamedTuple):
-    """Facts about a lane other than its movement. `cause`: cause of a pause; `reason`: its description.
-    `throttled`: quota that throttles it, empty if none. `since`: start of the activity in monotonic seconds,
-    None if unknown. `by_user`: requested by an operator."""
+    """Facts about a lane other than its movement. `cause`: cause of a pause; `reason`: description of that
+    cause. `throttled`: description of the quota that throttles the lane; empty if it is not throttled.
+    `since`: start of the activity in monotonic seconds; None if unknown. `by_user`: whether an operator
+    requested the pause."""
 
     activity: LaneActivity = LaneActivity.COPYING
     cause: PauseCause = PauseCause.OTHER
@@ -69,9 +71,9 @@ class LaneJudgement(NamedTuple):
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
     `hidden_ms`: age of the first record hidden by an open transaction if no other records wait.
-    `keeps_ahead`: at its current rate, the lane copies records before the source deletes them, or it was not
-    observed for long enough to know. `backlog_share`: for a lane that loses data, backlog as a share of the
-    source's log. `lacks_process`: its worker process is missing or does not respond.
+    `keeps_ahead`: whether the lane copies records before the source deletes them at its current rate; also
+    True if it has not been observed for long enough. `backlog_share`: for a lane that loses data, backlog as
+    a share of the source's log. `lacks_process`: whether the worker process is missing or does not respond.
     """
 
     state: MovementState | None
@@ -86,10 +88,10 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if, at the present rate, the source will delete records before they are copied: their
-        retention ends before the lane has caught up, and the lane does not read faster than the log start
-        advances. If the end of the catch-up is unknown, the lane is assumed to miss any deadline. A lane that
-        is OK never loses data."""
+        """True if, at the present rate, the source will delete records before they are copied. That is the
+        case if the retention of the records ends before the lane has caught up, and the lane does not read
+        faster than the log start offset advances. If the time until the lane has caught up is unknown, the
+        lane is assumed to be too slow. False for a lane in the state OK."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

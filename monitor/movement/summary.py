@@ -1,7 +1,8 @@
 """Summary of a datastream's partitions that are not OK: number of partitions in each state, and the worst
 partition.
 
-Keeps the report on 200,000 partitions small: summaries by topic and state add up to summaries by datastream.
+The report on 200,000 partitions stays small, because the summaries of topics are added up to one summary per
+datastream.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: longest in this state, since `since_ms` (epoch; None if
-    unknown for all), for `reason`. `idle`: number without waiting records and recent traffic.
-    `without_process`: number whose worker process is missing or does not respond."""
+    """Partitions in one state. `worst`: partition that has been in this state longest; `reason` and
+    `since_ms` (epoch ms; None if unknown for all partitions) describe the worst partition. `idle`: number of
+    partitions without waiting records and without recent traffic. `without_process`: number of partitions
+    whose worker process is missing or does not respond."""
 
     state: MovementState
     partitions: int
@@ -36,15 +38,16 @@ class StateCount:
 
 
 NEAR_SECONDS: Final = 14_400.0
-"""A predicted loss that is further away than this time is not a problem yet. During any pause a loss
-approaches, even if the source retains records for days."""
+"""A predicted loss that is further away than this time is not yet a problem. Every paused partition has a
+predicted loss, even if the source retains records for days."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions whose records the source will delete before they are copied, at the present rate. `worst`:
-    partition that loses data first, after `seconds`; `eta_seconds`: time until it has caught up, None if it
-    does not. `share`: largest backlog as a share of the source log; None if unknown for all."""
+    partition that loses data first, after `seconds`; `eta_seconds`: time until this partition has caught up,
+    None if it does not catch up. `share`: largest backlog of a partition as a share of its source log; None
+    if unknown for all partitions."""
 
     partitions: int
     worst: str
@@ -60,15 +63,15 @@ class LossAhead:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Partitions that are not OK, by state; empty if all are OK or unknown."""
+    """Partitions that are not OK, by state; empty if every partition is OK or its state is unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
 
 
 class PartitionMovement(NamedTuple):
-    """State of one partition. `since_ms`: `judgement.since` in epoch milliseconds. `is_idle`: no records
-    wait, and none were copied recently."""
+    """State of one partition. `since_ms`: `judgement.since` in epoch milliseconds. `is_idle`: whether no
+    records wait and no records were copied recently."""
 
     partition: TopicPartition
     judgement: LaneJudgement
@@ -78,8 +81,8 @@ class PartitionMovement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DatastreamStates:
-    """Partition states of one datastream. `cluster`: source cluster. `destination`: empty if reported by an
-    older instance."""
+    """Partition states of one datastream. `cluster`: source cluster. `destination`: destination cluster;
+    empty if an instance of an older version reported it."""
 
     cluster: str
     movement: Movement
@@ -88,8 +91,8 @@ class DatastreamStates:
 
 @dataclass(frozen=True)
 class FleetMovement:
-    """Partition states of every defined datastream. `is_complete`: all instances responded, including a
-    leader; otherwise the worst states may be missing."""
+    """Partition states of every defined datastream. `is_complete`: whether all instances responded, including
+    a leader; if False, the worst states may be missing."""
 
     datastreams: Mapping[DatastreamName, DatastreamStates] = field(default_factory=dict)
     is_complete: bool = False
@@ -99,7 +102,7 @@ NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Summarize individual partitions, without those whose state is None or OK."""
+    """Summarize individual partitions. Partitions whose state is None or OK are ignored."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for partition in found:
@@ -117,7 +120,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 
 
 class _StateCounter:
-    """Accumulates the partitions in one state, with details only of the worst partition."""
+    """Counts the partitions in one state, and keeps the details of the worst partition only."""
 
     __slots__ = ("_idle", "_number", "_without_process", "_worst")
 
@@ -151,7 +154,7 @@ class _StateCounter:
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
-    """Summarize the partitions that lose data; None if there are none."""
+    """Summarize the partitions that lose data; return None if no partition does."""
     first: tuple[float, str, float | None] | None = None
     share: float | None = None
     for partition, judgement, *_ in losing:

@@ -1,1 +1,1 @@
-"""Several objectives per datastream, each evaluated over its own window and by its error budget."""
+"""Evaluation of several objectives per datastream, each over its own window and against its error budget."""

@@ -1,4 +1,5 @@
-"""Sources whose measurements all belong to one datastream, so that topics need not be distinguished. Pure.
+"""Sources whose measurements all belong to one datastream, and can therefore be queried without separating
+topics. Pure.
 
 A group copies only topics that its datastreams select. If a group has a single datastream and its selection
 does not change, all measurements of the group belong to this datastream.
@@ -13,21 +14,21 @@ from mirror.model.topics import TopicSelection
 from monitor.latency import ObjectiveSubject, Source
 
 SETTLED_MS: Final = 120_000
-"""Time after which lanes of an earlier selection are released everywhere, even by an instance that has lost
-its connection to ZooKeeper."""
+"""Time after a change of the selection by which every instance has stopped the lanes of the earlier
+selection, even an instance that has lost its connection to ZooKeeper."""
 _MOST_APART_MS: Final = 60_000
-"""Maximum time between two updates. After a longer time, the selection in between is unknown."""
+"""Maximum time between two updates. After a longer time, the selection may have changed in between."""
 
 
 class SourcesAlone:
-    """Tracks the topic selections of datastreams that are alone in their group. Not thread-safe."""
+    """Tracks the topic selections of datastreams that are the only one in their group. Not thread-safe."""
 
     def __init__(self) -> None:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
         self._looked_ms = 0
 
     def look(self, subjects: Iterable[ObjectiveSubject], now_ms: int) -> None:
-        """Update from every evaluated datastream, at a time in epoch milliseconds."""
+        """Update the state from all evaluated datastreams. `now_ms`: epoch milliseconds."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}

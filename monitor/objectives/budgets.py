@@ -19,16 +19,17 @@ _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""Maximum number of queries for past measurements per turn, so that no turn takes long. Maximum number of
-queries in one turn; after some turns, all measurements have been read."""
+"""Maximum number of queries for past measurements per turn, so that no turn takes long. A new monitor
+therefore needs several turns to read all measurements."""
 
 
 _EVERY_SECONDS: Final = 30.0
-"""Interval between two refreshes when all past measurements are known. The shortest windows are some minutes
-long."""
+"""Interval between two refreshes when all past measurements are known. The shortest windows are several
+minutes long."""
 
 _BURNING_SECONDS: Final = 10.0
-"""Interval while a budget burns fast enough to keep an alert firing, so that the end is detected soon."""
+"""Interval while a budget burns fast enough to keep an alert firing, so that the end of the burn is detected
+soon."""
 
 _AWAY_SECONDS: Final = 60.0
 """Time until the next refresh after a failed refresh, which may have waited long for a response."""
@@ -36,8 +37,8 @@ _AWAY_SECONDS: Final = 60.0
 
 class Budgets:
     """Computes error budgets. Past measurements are read in small parts, so that no turn of the monitor takes
-    long. `most_days`: days of measurements that can be read; 0 if only short windows can be read, and not the
-    period of a budget."""
+    long. `most_days`: retention of the measurements in days; 0 if only short windows can be read, and no
+    budget periods."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Budgets:
         """Return the budgets of each datastream, in the order of its objectives. `most_questions`, `alone`:
         see `History.refresh`.
 
-        Raises nothing: budgets that cannot be read are unknown."""
+        Raises no error: if measurements cannot be read, the budgets are unknown."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
         usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS
@@ -86,8 +87,8 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Compute the budgets. `most_questions`: maximum number of queries; None means that the last refresh
-        is used without queries."""
+        """Compute the budgets. `most_questions`: maximum number of queries; None to use the results of the
+        last refresh without queries."""
         objectives = {objective for subject in subjects.values() for objective in subject.objectives}
         periods = {min(objective.period_days, self._days) * DAY_SECONDS for objective in objectives}
         windows = periods if self._days else set()
@@ -114,7 +115,7 @@ class Budgets:
 
 
 def _objectives_of(subjects: Mapping[DatastreamName, ObjectiveSubject]) -> Mapping[DatastreamName, object]:
-    """Return the inputs of the budgets of each datastream."""
+    """Return the values from which the budgets of each datastream are computed."""
     return {
         name: (subject.source, subject.selection, subject.objectives) for name, subject in subjects.items()
     }

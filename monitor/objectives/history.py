@@ -15,13 +15,13 @@ from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.past import CountPlan, PastMeasurements, RequiredCount, TallyColumns, added
 
 _SETTLED_MS: Final = 30_000
-"""Delay after which the measurements of a piece are certainly in Pinot."""
+"""Delay after which all measurements of a time range are certainly in Pinot."""
 _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
     """Known sums of a piece. `unknown`: numbers of the objectives that were not counted when the piece was
-    queried. `is_final`: whether all of its measurements were in Pinot at that time."""
+    queried. `is_final`: whether all measurements of the piece were in Pinot when it was queried."""
 
     counting: CountPlan
     sums: TallyColumns
@@ -29,8 +29,8 @@ class _Known(NamedTuple):
     is_final: bool
 
     def counted_by(self, counting: CountPlan) -> _Known:
-        """Convert to another set of counted objectives; objectives that were not counted before become
-        unknown."""
+        """Convert the sums to another set of counted objectives. Objectives that were not counted before
+        become unknown."""
         if self.counting is counting:
             return self
         before = [self.counting.numbers.get(number) for number in counting.numbers]
@@ -53,7 +53,7 @@ class _Sum(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """A window as of the last refresh. `sums`: None if a piece is missing. `unknown`: numbers of the
+    """Sums of a window after the last refresh. `sums`: None if a piece is missing. `unknown`: numbers of the
     objectives that are unknown for some pieces."""
 
     sums: TallyColumns | None
@@ -72,7 +72,7 @@ class History:
         self._windows: dict[int, _Window] = {}
         self._counting = CountPlan(frozenset())
         self.problem = ""
-        """Error of the last refresh; empty if it succeeded."""
+        """Error message of the last refresh; empty if the refresh succeeded."""
         self.is_away = False
         """True if every query of the last refresh failed."""
         self._answers = 0
@@ -85,11 +85,11 @@ class History:
         most_questions: int,
         alone: SourcesAlone | None = None,
     ) -> None:
-        """Query missing pieces, the latest pieces of the shortest windows first.
+        """Query missing pieces: shortest windows first, and latest pieces first within a window.
 
         `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece
-        that ends now is queried each time, and once more when it is final. `alone`: sources whose topics need
-        not be distinguished.
+        that is not final yet is queried at each refresh, and once more when it is final. `alone`: sources
+        whose topics need not be queried separately.
         """
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)

@@ -2,7 +2,7 @@
 
 The verdict of a window stays bad as long as the window contains late records, although records may arrive in
 time again. A record is late from the moment at which it is older than the objective until it arrives. The
-times are only as exact as the interval between reports.
+precision of the times is one report interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from monitor.latency import ObjectiveSubject, Source, selects
 
 _NEWER_REPORTS: Final = 1.5
-"""Number of report intervals after which every lane has reported again."""
+"""Number of report intervals within which every lane reports again."""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
@@ -22,8 +22,9 @@ TimeInterval = tuple[int, int]
 
 
 class LateSpan(NamedTuple):
-    """Records waited until `until_ms`, the oldest since `oldest_ms`; epoch milliseconds. `age_ms`: upper
-    bound of the latency or age of a record, even if it was late before it reached the source."""
+    """Time for which late records waited: from `oldest_ms`, the timestamp of the oldest record, to `until_ms`
+    (both epoch ms). `age_ms`: upper bound of the latency or age of these records, including the time before a
+    record reached the source."""
 
     oldest_ms: int
     until_ms: int
@@ -31,16 +32,18 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of a late record whose
-    partition has not yet reported without late records, see `is_recent`; 0 if there is none."""
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of records in partitions
+    that may still have late records (see `is_recent`); 0 if there are no such partitions."""
 
     spans: Sequence[LateSpan]
     recent_age_ms: int
 
 
 def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
-    """Return whether a partition has not reported without late records since `late_ms`. `newest_ms`: its last
-    report. Compared by partition, because clocks of instances may differ."""
+    """Return whether a partition may still have late records, because its last report is too close to the
+    last report with late records. `late_ms`: time of the last report with late records; `newest_ms`: time of
+    the last report. `late_ms` and `newest_ms` come from the same partition, because the clocks of instances
+    may differ."""
     return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
 
 
@@ -49,9 +52,9 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 
 
 class Lateness(NamedTuple):
-    """Times at which records of a datastream were later than its objective: disjoint, in order; empty if
-    reports do not show them, as for records that were late before they reached the source. `is_over`: every
-    partition has since reported without a record that may be late."""
+    """Times at which records of a datastream were later than its objective. `intervals`: disjoint intervals
+    in order; empty if the reports do not show the times, for example if records were already late when they
+    reached the source. `is_over`: whether every partition has since sent a report without late records."""
 
     intervals: tuple[TimeInterval, ...] = ()
     is_over: bool = True
@@ -87,8 +90,8 @@ def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BadTime:
-    """Bad time of an incident, each moment counted once. `since_ms`: earlier time is in
-    `counted_seconds` or belongs to an earlier incident."""
+    """Bad time of an incident. Overlapping intervals count once. `since_ms`: start of the time that
+    `intervals` can cover; earlier bad time is in `counted_seconds` or belongs to an earlier incident."""
 
     since_ms: int = 0
     counted_seconds: float = 0.0
@@ -96,11 +99,12 @@ class BadTime:
 
     @property
     def seconds(self) -> float:
-        """Return the total."""
+        """Total bad time in seconds."""
         return self.counted_seconds + _length(self.intervals)
 
     def adding(self, intervals: Iterable[TimeInterval]) -> BadTime:
-        """Return the bad time with further intervals; their part before `since_ms` is ignored."""
+        """Return the bad time with further intervals. The part of an interval before `since_ms` is
+        ignored."""
         clipped = [(max(first, self.since_ms), last) for first, last in intervals]
         found = union((*self.intervals, *clipped))
         since_ms, counted = self.since_ms, self.counted_seconds

@@ -1,12 +1,12 @@
 """Conversion of objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
 
-A document may refer to its indicator (`indicatorRef`), a document of `kind: SLI` that is read with it.
+A document may refer to its indicator (`indicatorRef`), which is a document of `kind: SLI` in the same import.
 Documents of `kind: Service` are accepted and ignored.
 
-An objective is stored in the fields that OpenSLO has for it; percentile and window of the present evaluation
-are in the vendor-specific specification of the metric source. A document may have several objectives.
-Documents with unsupported fields are rejected, because an objective that differs from its document would be
-misleading.
+An objective is stored in the standard fields of OpenSLO. The percentile and window of the latency evaluation
+have no standard field; they are stored in the vendor-specific `spec` of the metric source. A document may
+have several objectives. Documents with unsupported fields are rejected, so that no objective differs from its
+document.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
 _MOST_WRONG: Final = 10
-"""Maximum number of invalid documents that an error describes; for further documents, only their number is
-given."""
+"""Maximum number of invalid documents that an error describes. The error only counts further documents."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
@@ -53,7 +52,7 @@ class NamedObjective:
 
 
 def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, Any]:
-    """Return the OpenSLO document of an objective. The name of an objective is derived from its content."""
+    """Return the OpenSLO document of an objective. The name of the document is derived from the objective."""
     objective = named_objective.objective
     target = percent_text(objective.target_percent)
     description = f"{target} percent within {objective.milliseconds} ms"
@@ -98,7 +97,7 @@ def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, A
 
 def _name(datastream: str, rest: str) -> str:
     """Return a DNS label, as OpenSLO requires for names. If the name of the datastream is not a valid label
-    or too long, the label ends with part of a hash, to be unique."""
+    or is too long, the label ends with part of a hash, which makes it unique."""
     start, end = (_NOT_IN_A_NAME.sub("-", text.lower()).strip("-") for text in (datastream, rest))
     name = f"{start}-{end}" if start else end
     if start == datastream and len(name) <= _LONGEST_NAME:
@@ -130,13 +129,13 @@ class _DocumentReader:
         return found
 
     def expect(self, wanted: object, *path: str | int) -> None:
-        """Require a field to have this value."""
+        """Require a field to have the value `wanted`."""
         found = self.part(*path)
         if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
             self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """Require an object that has only these fields."""
+        """Require the value at a path to be an object with no other fields than `names`."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
             self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
@@ -146,7 +145,7 @@ class _DocumentReader:
                 self.refuse([*path, str(name)], "unsupported field", "remove it")
 
     def entries(self, *path: str | int) -> int:
-        """Require a non-empty list and return its length."""
+        """Require the value at a path to be a non-empty list, and return its length."""
         found = self.part(*path)
         if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ENTRIES:
             self.refuse(path, f"must be a list of 1 to {_MOST_ENTRIES} entries", _ADVICE)
@@ -157,8 +156,8 @@ class _DocumentReader:
 def from_document(
     document: object, indicators: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[NamedObjective, ...]:
-    """Return the objectives of an OpenSLO document, at least one. `indicators`: indicators that it may refer
-    to, by name, in the inline form. Raises RefusedFields with every invalid field."""
+    """Return the objectives of an OpenSLO document (at least one). `indicators`: indicators to which the
+    document may refer, by name, in the inline form. Raises RefusedFields with every invalid field."""
     reader = _DocumentReader(_with_indicator(document, indicators))
     _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
@@ -275,7 +274,8 @@ def _percent(share: object) -> float:
 
 
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
-    """Return the objectives of several documents, each given with its origin, by datastream.
+    """Return the objectives of several documents by datastream. Each document is passed with its origin, for
+    errors.
 
     An indicator may come before or after the documents that refer to it. Raises InvalidRequest with every
     invalid document and field."""

@@ -1,6 +1,7 @@
-"""Measurements of a past time range as columns, by topic and then by objective. Pure.
+"""Measurements of a past time range as columns: first one row per topic, then one row per objective. Pure.
 
-Several time ranges with thousands of topics each are read per minute, so there is no object for each topic.
+Each minute, several time ranges with thousands of topics are read. An object for each topic would be too
+slow.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from monitor.latency import Source, selects
 Place: TypeAlias = tuple[str, str, str]
 """Group of datastreams, source cluster, topic, or `EVERY_TOPIC`."""
 _MOST_PLACES: Final = 200_000
-"""Maximum number of topics for which the objectives that count them are cached."""
+"""Maximum number of topics in the cache of the objectives that include each topic."""
 
 
 class RequiredCount(NamedTuple):
-    """Count needed for an objective: records of some topics that are later than a limit."""
+    """Count required for an objective: number of records of the selected topics with a latency above the
+    limit."""
 
     source: Source
     selection: TopicSelection
@@ -32,9 +34,9 @@ class RequiredCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLatencySums:
-    """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records that
-    took longer, by limit in milliseconds. `stale_seconds`: by limit and topic, the seconds in which a record
-    had waited for longer; contains only topics with such a record."""
+    """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records with
+    a latency above the limit, by limit in milliseconds. `stale_seconds`: time during which the oldest waiting
+    record was older than the limit, by limit and topic; topics without such a time are missing."""
 
     places: Sequence[Place]
     records: Sequence[int]
@@ -50,12 +52,13 @@ class PastMeasurements(Protocol):
     ) -> TopicLatencySums:
         """Return the sums of every topic, with a column for each limit in `milliseconds`.
 
-        Sources in `together` may have the single topic `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
+        For a source in `together`, the result may contain the single topic `EVERY_TOPIC`. Raises Unreachable,
+        AnalyticsError."""
         ...
 
 
 class TallyColumns(NamedTuple):
-    """Fields of a `burn.tally.Tally` as columns, by the number of each count."""
+    """Fields of `burn.tally.LatencyTally` as columns. The row of a count is its number in the `CountPlan`."""
 
     records: Sequence[int]
     late: Sequence[float]
@@ -73,7 +76,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """Numbered counts, with a cache of the counts that include each topic."""
+    """The required counts with their numbers, and a cache of the counts that include each topic."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
@@ -93,8 +96,8 @@ class CountPlan:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a piece by count. The stale time is that of the topic with the longest stale
-        time, and therefore a lower bound."""
+        """Return the sums of a time range by count. The stale time of a count is the longest stale time of
+        one topic, and therefore a lower bound."""
         records, late, stale = ([*values] for values in self.nothing)
         late_of = [found.late[required.milliseconds] for required in self.numbers]
         ages = [required.milliseconds for required in self.numbers]

@@ -1,8 +1,8 @@
 """Records of incidents, derived from the turns of the monitor. Pure.
 
-A datastream has at most one incident at a time. It starts when an objective is missed or another problem
-appears, and ends when there are none. One cause is therefore one incident, however many partitions and alerts
-it has.
+A datastream has at most one open incident. The incident opens when an objective is missed or another problem
+appears, and closes when no problem remains. One cause therefore leads to one incident, however many
+partitions and alerts it affects.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.late_times import UNMEASURED, BadTime, TimeInterval
 from monitor.records.costs import is_news, observed_interval, opened_costs, seconds_since, with_costs
-from monitor.records.headline import with_cause, with_known_cause
+from monitor.records.headline import with_cause, with_implied_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
 class DatastreamProblem(NamedTuple):
     """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
-    cluster. `cause`: the cause of late records that this problem implies, if any."""
+    cluster. `cause`: cause of late records that this problem implies; None if it implies none."""
 
     name: str
     cluster: str
@@ -41,13 +41,14 @@ _COPIED: Final = frozenset(
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
 _REMEMBERED_MS: Final = 3_600_000
-"""Time for which the bad time of a closed incident is remembered, so that the next one does not count it."""
+"""Time for which the bad time of a closed incident is kept, so that the next incident does not count it
+again."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
 
 class RestoredIncidents(NamedTuple):
-    """Incidents that continue, and the ids of the records that they replace."""
+    """Continued incidents, and the ids of the records that they replace."""
 
     records: list[IncidentRecord]
     replaced: frozenset[str]
@@ -61,12 +62,14 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Bad time of the latest incident; after its end, only time that the next one may count."""
+        """Bad time of the latest incident, by datastream. After the incident has closed, only the start of
+        the time that the next incident may count."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue the latest open incident of each datastream, as stored by a previous monitor.
 
-        If this monitor has opened one since its start, it is merged into the former."""
+        If this monitor has already opened an incident of the same datastream, it is merged into the stored
+        incident."""
         known = sorted(records, key=lambda record: record.opened_ms)
         stored = {DatastreamName(record.datastream): record for record in known if record.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
@@ -79,7 +82,7 @@ class IncidentBook:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Continue the bad time of a previous monitor: add only time after its last turn."""
+        """Continue the bad time that a previous monitor recorded. Only time after its last turn is added."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
             counted = record.bad_seconds if record.is_open else 0.0
@@ -110,7 +113,8 @@ class IncidentBook:
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Update the incidents after a turn without verdicts and return the changed records."""
+        """Update the incidents after a turn that could not evaluate any datastream, and return the changed
+        records."""
         self._outages.note(movements, now_ms)
         changed = []
         for name in dict.fromkeys([*self._open, *matters]):
@@ -160,8 +164,8 @@ class IncidentBook:
 
 class _DatastreamProblems(NamedTuple):
     """Problems of one datastream. `waits`: whether records wait in partitions whose state is not OK; None if
-    all are OK. `stands_still`: whether records wait in partitions that are not copied at all. `outage`:
-    recent outage of a cluster."""
+    all partitions are OK. `stands_still`: whether records wait in partitions that are not copied at all.
+    `outage`: recent outage of a cluster; None if there was none."""
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
@@ -170,7 +174,7 @@ class _DatastreamProblems(NamedTuple):
 
     @property
     def cause(self) -> str | None:
-        """Cause of late records that is known to have happened."""
+        """Cause of late records that follows from the problems or the outage; None if none follows."""
         known = next((matter.cause for matter in self.matters if matter.cause is not None), None)
         known = known or (self.outage.cause if self.outage is not None else None)
         return None if known is None else known.value
@@ -195,7 +199,8 @@ class _DatastreamProblems(NamedTuple):
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
-    """Join the record of an incident with the one opened when it was detected again."""
+    """Merge the record of a stored incident with the record that this monitor opened for the same
+    incident."""
     if since is None or since.id == former.id:
         return former
     for entry in since.timeline:
@@ -242,7 +247,8 @@ def _after(
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if finding is not None and not record.is_late and (closing_ms := _settled_ms(record)) > now_ms:
             return replace(record, closing_ms=closing_ms)
-        return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms, closing_ms=None)
+        record = with_implied_cause(record.noted(now_ms, Phase.CLOSED, text))
+        return replace(record, closed_ms=now_ms, closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if not is_late and not record.is_late and record.closing_ms is not None:
@@ -266,7 +272,8 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record after a turn without verdicts. A missed objective stays missed."""
+    """Return the record after a turn that could not evaluate any datastream. A missed objective still counts
+    as missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -288,7 +295,7 @@ def _begun(
 def _continued(
     record: IncidentRecord, finding: TurnResult | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
-    """Note changes of objectives in an incident that continues."""
+    """Add timeline entries for changes of the objectives during an open incident."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
@@ -306,7 +313,7 @@ def _continued(
 def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
-    """Note new problems. The number of entries is bounded, because there are few names."""
+    """Add timeline entries for new problems. Each name is added once, which limits the number of entries."""
     for matter in matters:
         if matter.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
@@ -329,7 +336,7 @@ _SAME_MOMENT_MS: Final = 15_000
 
 
 def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
-    """Note a decision about a rebalance if it differs from the last one."""
+    """Add a timeline entry for a decision about a rebalance if it differs from the previous decision."""
     text = finding.decision
     if not text:
         return record
@@ -340,8 +347,9 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
-    not resolved yet, or a datastream without traffic, does not count as bad."""
+    """Return whether the time of a turn counts as bad, because an objective was missed or records waited;
+    None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic makes the
+    time bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -355,8 +363,8 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the bad time of a turn. Reports of late records are preferred to verdicts, because a verdict
-    stays bad for as long as its window contains late records."""
+    """Return the bad time of a turn. Times from reports of late records take precedence over verdicts,
+    because a verdict stays bad for as long as its window contains late records."""
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]
@@ -368,8 +376,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return when an incident without late records closes: until then, the records that its problem delayed
-    may still arrive late and belong to it."""
+    """Return the time at which an incident without late records may close. Before this time, records that the
+    problem of the incident delayed may still arrive late; they belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 
@@ -383,7 +391,8 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    """Note the recovery and the duration of the breach; after a relapse, the next recovery counts."""
+    """Add a timeline entry for the recovery, and store the remaining duration of the breach after the
+    rebalance. A recovery after a relapse replaces this duration."""
     if _is_recovered(record):
         return record
     if record.gain is not None:
@@ -396,7 +405,8 @@ def _worse(first: float | None, second: float | None) -> float | None:
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:
-    """Return the monitor's state of an incident that continues. The cool-down starts at the last action."""
+    """Return the state with which a monitor continues a stored incident. The cool-down starts at the last
+    requested rebalance."""
 
     def ago(moment_ms: int) -> float:
         return monotonic - max(0, now_ms - moment_ms) / 1000

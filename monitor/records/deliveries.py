@@ -1,7 +1,7 @@
-"""Number of records that arrived during an incident, and how many were late, counted after its end.
+"""Number of records that arrived during an incident, and number of late records.
 
-Measurements reach Pinot after some seconds, so the count is taken half a minute after the end. It is unknown
-if Pinot has no measurements or no longer retains them.
+Both numbers are counted half a minute after the incident has closed, because measurements reach Pinot after
+some seconds. The numbers are unknown if Pinot has no measurements of that time or no longer retains them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _SETTLED_MS: Final = 30_000
 _AGAIN_MS: Final = 60_000
 """Pause after a failed attempt."""
 _LONGEST_MS: Final = 3_600_000
-"""Maximum time after the end; if Pinot is unavailable for longer, the count stays unknown."""
+"""Maximum time between the end of an incident and its count. If Pinot is unavailable for longer, the count
+stays unknown."""
 _MOST_WAITING: Final = 1_000
 _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Incidents whose records must still be counted. `days`: retention of measurements in Pinot. `add` may be
-    called while another thread counts."""
+    """Closed incidents for which the records must still be counted. `days`: retention of measurements in
+    Pinot. `add` may be called while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past
@@ -48,8 +49,9 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
-        """Schedule the count of a closed incident that has none. `subject`: its datastream; None if the
-        datastream is no longer evaluated and its limits are therefore unknown."""
+        """Schedule the count of a closed incident that has no count yet. `subject`: datastream of the
+        incident. If `subject` is None, because the datastream is no longer evaluated, nothing is counted,
+        because the limits are unknown."""
         if record.closed_ms is None or record.deliveries is not None or subject is None:
             return
         is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS
@@ -67,9 +69,9 @@ class DeliveryCounts:
             )
 
     def counted(self) -> IncidentRecord | None:
-        """Return the next incident with its count, or without it if unknown.
+        """Count the records of the next incident and return it; `deliveries` is None if the count is unknown.
 
-        None if no incident is due, or if measurements cannot be read now. Blocks while it queries Pinot."""
+        Return None if no incident is due or measurements cannot be read now. Blocks during the query."""
         now_ms = self._clock.now_ms()
         with self._lock:
             settled = [entry for entry in self._waiting.values() if _is_settled(entry[0], now_ms)]
@@ -109,8 +111,8 @@ def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
 
 
 def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[DeliveryCost, ...] | None:
-    """Return how many records were in time and late for each objective; None if there are no measurements of
-    the datastream's topics."""
+    """Return the number of arrived records and of late records for each objective; None if there are no
+    measurements of the datastream's topics."""
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)

@@ -13,8 +13,8 @@ from monitor.records.record import IncidentRecord, Phase
 def with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Count the time for a cause that follows from other problems, unless the diagnosis names another event;
-    None if no such cause is known."""
+    """Count the time towards the known cause. Return None if no cause is known, or if the diagnosis names a
+    different event. `known`: cause that follows from other problems."""
     if known is None or not (found is None or found.cause in _AFTERWARDS):
         return None
     causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
@@ -26,9 +26,10 @@ def with_cause(
 ) -> IncidentRecord:
     """Update the cause of the incident, which is the cause with the most bad seconds.
 
-    A different cause replaces it only with clearly more bad seconds, so that alternating causes are one
-    entry. Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another
-    cause, because records that producers held back during an outage also have old timestamps."""
+    Another cause replaces the present cause only if it has clearly more bad seconds, so that alternating
+    causes do not fill the timeline. Time spent catching up counts towards the cause before the catch-up.
+    Wrong timestamps are ignored if there is another cause, because records that producers held back during an
+    outage also have old timestamps."""
     if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
         return record
     if found.cause is Cause.UNKNOWN and record.cause:
@@ -51,18 +52,29 @@ def with_cause(
     return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
 
 
+def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
+    """Return a closing incident with the cause that its problems imply, if no diagnosis has named one.
+
+    Lateness within the objective is not diagnosed.
+    """
+    implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
+    return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
+
+
 def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
-    """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
-    one."""
+    """Return the seconds of each cause. The seconds of the general cause `name` are added to the more exact
+    cause `exact`."""
     others = {cause: seconds for cause, seconds in causes.items() if cause not in (name, exact)}
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 
 
+_IMPLIED: Final = {"HeadraceProcessLost": Cause.WORKER_LOST.value}
+"""Causes by name of the alert. A lost instance has a diagnosis."""
 _EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
 _AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
-"""Causes that a diagnosis may name by mistake while a backlog is copied."""
+"""Causes that a diagnosis may name by mistake while the backlog of a past event is copied."""
 _UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
 _REPLACEABLE: Final = _UNNAMED | {cause.value for cause in CATCH_UPS}
 _CLEARLY_MORE: Final = 1.25

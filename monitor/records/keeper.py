@@ -1,8 +1,8 @@
 """Storage of incidents in a topic. Implements `monitor.cycle.Listener`; never blocks.
 
-A thread reads the records of a previous monitor, then writes. While the cluster of the topic is unavailable,
-the monitor continues, and the latest state of each record is kept for the next write. Nothing is written
-before the previous records are known.
+A thread reads the records of a previous monitor, and then writes changed records. While the cluster of the
+topic is unavailable, the monitor continues, and the latest state of each record is kept for the next write.
+Nothing is written before the previous records have been read.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Durable store of records. Calls may block; used by one thread at a time."""
+    """Durable store of records. Calls may block. Only one thread uses the store at a time."""
 
     def load(self) -> StoredMonitorState:
         """Return the latest state of each record and note. Raises Unreachable, Refused."""
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes; None deletes a note. Raises Unreachable, Refused; Fenced if another
-        monitor has loaded the records since this one did."""
+        """Write records and notes; None deletes a note. Raises Unreachable, Refused, and Fenced if another
+        monitor has loaded the records since this monitor loaded them."""
         ...
 
     def reclaim(self) -> None:
-        """Let writes succeed again after Fenced."""
+        """Allow further writes after a write has raised Fenced."""
         ...
 
 
 class IncidentKeeper:
-    """Keeps the incident book in a store.
+    """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
-    turns. After each turn, the keeper calls `notes`, which returns all other state for the next monitor, and
-    `matters`, which returns problems other than missed objectives. `counts`: counts of records that arrived
-    during an incident; None disables them."""
+    turns. After each turn, the keeper calls two functions: `notes` returns all other state for the next
+    monitor, and `matters` returns problems other than missed objectives. `counts`: counts the records that
+    arrived during an incident; None disables the counts."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class IncidentKeeper:
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that reads, then writes."""
+        """Start the thread that reads and writes records."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Attempt to write the pending records once, and stop."""
+        """Try to write the pending records once, and stop."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -102,8 +102,8 @@ class IncidentKeeper:
             self._is_ousted = True
 
     def reclaim(self) -> None:
-        """Resume writing after the store was fenced while this monitor kept the lease: the broker has then
-        only ended a transaction that an outage interrupted."""
+        """Resume writing if this monitor has kept its lease although a write raised Fenced, because the
+        broker has only aborted a transaction that an outage had interrupted."""
         with self._changed:
             self._store.reclaim()
             self._is_ousted = self._is_shut_out = False
@@ -134,7 +134,8 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Record a turn without verdicts. The state of objectives is kept, and other problems are updated."""
+        """Record a turn that could not evaluate any datastream. The state of objectives stays as it was;
+        other problems are updated."""
         changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({record.id: record for record in changed})
 
@@ -147,8 +148,8 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records to be written. If the queue is full, the oldest are removed from it; they are
-        written when they change again."""
+        """Queue changed records to be written. If the queue is full, its oldest records are dropped; a
+        dropped record is queued again when it changes."""
         notes = dict(self._notes())
         with self._changed:
             self._waiting |= changed
@@ -158,7 +159,7 @@ class IncidentKeeper:
             self._changed.notify()
 
     def _new_notes(self) -> dict[str, bytes | None]:
-        """Return the notes that the store does not have yet, up to a maximum number."""
+        """Return the notes that differ from the stored notes, at most `_MOST_WAITING`."""
         new: dict[str, bytes | None] = {
             key: note for key, note in self._noted.items() if self._stored_notes.get(key) != note
         }
@@ -182,7 +183,7 @@ class IncidentKeeper:
                 self._log_problem("")
 
     def _pause(self, seconds: float) -> bool:
-        """Wait for work, or for the given time after a failure. Return False when the thread must end."""
+        """Wait for work, or for `seconds` after a failure. Return False when the thread must end."""
         with self._changed:
             if seconds:
                 self._changed.wait_for(lambda: self._is_stopping, seconds)
@@ -200,8 +201,8 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Call the store once: load records if that has not succeeded yet, or else write. If no writes are
-        pending, count the records of an incident."""
+        """Load the records if they are not loaded yet, or else write pending records or, if there are none,
+        count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:

@@ -1,7 +1,7 @@
 """Recent outages of clusters, by datastream, derived from the states of partitions. Pure.
 
-After an outage, records that waited are late when they arrive, and their latency phases do not show the
-cause. An outage also starts before its alert and its incident.
+Records that waited during an outage are late when they arrive after it, and their latency phases do not show
+the cause. An outage also starts earlier than its alert and its incident.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.movement.summary import FleetMovement
 from monitor.objectives.late_times import TimeInterval
 
 EXPLAINS_MS: Final = 60_000
-"""Time after an outage for which late records are attributed to the outage."""
+"""Time after an outage during which late records are attributed to it."""
 _MOST_EARLIER: Final = 20
 _CAUSES: Final = {
     MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
@@ -24,8 +24,9 @@ _CAUSES: Final = {
 
 
 class Outage(NamedTuple):
-    """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
-    turn in which they waited. `earlier`: outages shortly before."""
+    """Outage of a cluster for which partitions of a datastream waited. Times are epoch milliseconds.
+    `seen_ms`: last turn in which the partitions waited. `earlier`: previous outages, shortly before this
+    outage."""
 
     cause: Cause
     since_ms: int
@@ -34,18 +35,18 @@ class Outage(NamedTuple):
 
     @property
     def intervals(self) -> tuple[TimeInterval, ...]:
-        """Times of this outage and of those before it."""
+        """Times of this outage and of the previous outages."""
         return (*self.earlier, (self.since_ms, self.seen_ms))
 
 
 class RecentOutages:
-    """Outages seen in the last turns."""
+    """Latest outage of each datastream, kept for a minute after its end."""
 
     def __init__(self) -> None:
         self._of: dict[DatastreamName, Outage] = {}
 
     def note(self, movements: FleetMovement, now_ms: int) -> None:
-        """Note the outages that the states of partitions show. Idle datastreams have none."""
+        """Update the outages from the states of partitions. States without waiting records are ignored."""
         self._of = {
             name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
         }
@@ -57,12 +58,13 @@ class RecentOutages:
                     self._of[name] = _continued(self._of.get(name), cause, since, now_ms)
 
     def of(self, name: DatastreamName) -> Outage | None:
-        """Return the latest outage of a datastream; None if there was none lately."""
+        """Return the latest outage of a datastream; None if there was none in the last minute."""
         return self._of.get(name)
 
 
 def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
-    """Return the current outage. It is a new outage if it began after the known one was last seen."""
+    """Return the current outage. An outage that began after the known outage was last seen is a new
+    outage."""
     if known is None:
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:

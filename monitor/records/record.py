@@ -32,7 +32,7 @@ UNREADABLE: Final = (
     TypeError,
     AttributeError,
 )
-"""Exceptions raised by reading a damaged record."""
+"""Exceptions that parsing a damaged record may raise."""
 
 
 class Phase(StrEnum):
@@ -40,11 +40,11 @@ class Phase(StrEnum):
 
     DETECTED = "detected"
     CLASSIFIED = "classified"
-    """A cause or a further problem was found."""
+    """A cause was found or changed, or a further problem was found."""
     ACTED = "acted"
     """A rebalance was requested."""
     DECIDED = "decided"
-    """No rebalance was requested, with the reason."""
+    """The monitor decided not to request a rebalance; the text contains the reason."""
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
     CLOSED = "closed"
@@ -52,8 +52,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event at `time_ms` (epoch ms). `times`: number of occurrences. If it is above 1, `time_ms` is the
-    time of the last and `first_ms` that of the first."""
+    """An event at `time_ms` (epoch ms). `times`: number of occurrences. If the event has occurred more than
+    once, `time_ms` is the time of the last occurrence and `first_ms` that of the first."""
 
     time_ms: int
     phase: Phase
@@ -63,13 +63,14 @@ class TimelineEntry:
 
     @property
     def said(self) -> str:
-        """The text, with the number of occurrences and the first time if it is repeated."""
+        """The text, with the number of occurrences and the time of the first if the event has occurred more
+        than once."""
         if self.times < 2 or self.first_ms is None:
             return self.text
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether a new entry repeats this entry; figures may differ."""
+        """Return whether a new entry repeats this entry, apart from figures."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.has_same_text(text)
@@ -90,8 +91,8 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
-    """Remaining share of the error budget of one objective, when the incident was detected and as of the last
-    turn; None if unknown."""
+    """Remaining share of the error budget of one objective: `before` when the incident was detected, and
+    `now` at the last turn; None if unknown."""
 
     objective: str
     before: float | None
@@ -99,15 +100,15 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent by the incident, at least 0. Budget that is regained because older
-        breaches leave the period does not count."""
+        """Share of the budget spent during the incident; 0 if the budget has grown because older breaches
+        left the period."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and how many were late for one objective;
-    `late` is interpolated from a histogram and therefore not an integer."""
+    """Number of records that arrived during an incident, and number of late records for one objective. `late`
+    is interpolated from a histogram and therefore not an integer."""
 
     objective: str
     records: int
@@ -116,9 +117,9 @@ class DeliveryCost:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceGain:
-    """Predicted and actual saving of the first rebalance of an incident, in seconds of breach from `acted_ms`
-    on; None if unknown. `left`: predicted remaining time of the breach without the rebalance; `predicted`:
-    predicted saving; `lasted`: actual remaining time."""
+    """Predicted and actual saving of the first rebalance of an incident, in seconds of breach after
+    `acted_ms`; None if unknown. `left`: predicted remaining time of the breach without the rebalance;
+    `predicted`: predicted saving; `lasted`: actual remaining time of the breach."""
 
     acted_ms: int
     left: float | None
@@ -127,8 +128,8 @@ class RebalanceGain:
 
     @property
     def saved(self) -> float | None:
-        """Actual saving, compared with past breaches of the datastream without a rebalance; below 0 if this
-        breach lasted longer than those."""
+        """Actual saving compared with past breaches without a rebalance; below 0 if this breach lasted
+        longer."""
         return None if self.left is None or self.lasted is None else self.left - self.lasted
 
 
@@ -137,13 +138,14 @@ class IncidentRecord:
     """One incident of a datastream.
 
     `worst_ms`: highest observed value of the objective's percentile; None if no records arrived. `left_out`:
-    number of entries dropped from the middle of the timeline. `is_late`: an objective is missed now.
-    `matters`: other problems so far, by the names of their alerts. `causes`: bad seconds of each cause;
-    `cause`: the cause with the most, with its latest `evidence`. `bad_seconds`: time in which an objective
-    was missed or records waited; `unknown_seconds`: unobserved time; both up to `judged_ms`. `costs`: cost in
-    error budgets. `gain`: None if no rebalance was requested. `deliveries`: counts for each objective, taken
-    after the end; None if unknown or pending. `closing_ms`: time at which a recovered incident closes if it
-    stays recovered; None if not recovered.
+    number of entries dropped from the middle of the timeline. `is_late`: whether an objective is missed now.
+    `matters`: names of the alerts of all other problems so far. `causes`: bad seconds of each cause; `cause`:
+    cause with the most bad seconds; `evidence`: latest figures of that cause. `bad_seconds`: time during
+    which an objective was missed or records waited; `unknown_seconds`: unobserved time. `judged_ms`: end of
+    the time that `bad_seconds` and `unknown_seconds` cover. `costs`: cost in error budgets. `gain`: None if
+    no rebalance was requested. `deliveries`: arrived and late records for each objective, counted after the
+    incident has closed; None if unknown or not counted yet. `closing_ms`: time at which a recovered incident
+    closes if there is no relapse; None for other incidents.
     """
 
     id: str
@@ -173,12 +175,12 @@ class IncidentRecord:
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest entry of these phases."""
+        """Return the latest timeline entry in one of these phases; None if there is none."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps its
-        first entry and the latest ones."""
+        """Return the record with a further timeline entry. The entry replaces an entry that it repeats. A
+        long timeline keeps its first entry and the latest entries."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for known in entries:
             if known.is_repeated_by(phase, entry.text):
@@ -196,7 +198,7 @@ _PHASES: Final = frozenset(Phase)
 
 
 class StoredMonitorState(NamedTuple):
-    """Stored state of a monitor: incidents, and opaque notes by id."""
+    """Stored state of a monitor: incidents, and notes by id. A note is opaque here."""
 
     records: Sequence[IncidentRecord] = ()
     notes: Mapping[str, bytes] = {}
@@ -254,7 +256,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
 
 
 def _objective(found: Any) -> str:
-    """Return the stored name of an objective, whose limit may be in milliseconds, with a suitable unit."""
+    """Return the stored name of an objective. A limit in milliseconds, as stored by earlier versions, is
+    converted to a larger unit."""
     return _LIMIT.sub(lambda limit: exact_duration_text(int(limit[0][:-3])), _text(found))
 
 

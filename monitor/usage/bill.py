@@ -16,7 +16,8 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices of 10^9 bytes. `per_gb`: for pairs of clusters that are not in `pairs`; None: unknown."""
+    """Prices of 10^9 bytes. `per_gb`: price for pairs of clusters that are not in `pairs`; None if
+    unknown."""
 
     per_gb: float | None = None
     pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -29,10 +30,11 @@ class PriceTable:
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """Usage of one topic by one datastream on one day (UTC), which starts at `day_ms`.
+    """Usage of one topic by one datastream on one UTC day. `day_ms`: start of the day.
 
-    `datastream`: the group if no present definition selects the topic; `owner` and `destination` are then
-    empty. `bytes`: as fetched from the source, batch headers included. `cost` None: unknown.
+    `datastream`: name of the group if no present datastream selects the topic; `owner` and `destination` are
+    empty in this case. `bytes`: size as fetched from the source, including batch headers. `cost`: None if
+    unknown.
     """
 
     day_ms: int
@@ -50,9 +52,10 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """Usage of one owner over the whole period. `cost` None: unknown for at least one line.
+    """Usage of one owner over the whole period. `cost`: None if the cost of at least one line is unknown.
 
-    `quota_bytes_per_second`: None without a quota. `quota_share`: mean rate as a share of it.
+    `quota_bytes_per_second`: None if the owner has no quota. `quota_share`: mean rate as a share of the
+    quota.
     """
 
     owner: str
@@ -66,9 +69,10 @@ class OwnerUsage:
 
 
 def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
-    """Return the lines, by day, owner, datastream and topic.
+    """Return the lines, sorted by day, owner, datastream and topic.
 
-    Datastreams that share tasks are measured together: a topic counts for the oldest that selects it.
+    Datastreams that share tasks are measured together. The usage of a topic is attributed to the oldest
+    datastream that selects the topic.
     """
     by_group: dict[tuple[str, str], list[Datastream]] = {}
     for datastream in sorted(
@@ -99,15 +103,15 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
 
 
 def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
-    """Return the datastream to which the usage of a topic belongs. If a group has only one datastream, this
-    includes topics that the datastream no longer selects."""
+    """Return the datastream to which the usage of a topic belongs. The only datastream of a group also gets
+    the usage of topics that it no longer selects."""
     found = next((datastream for datastream in candidates if datastream.selection.matches(topic)), None)
     return candidates[0] if found is None and len(candidates) == 1 else found
 
 
 def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
-    """Return the sums of the owners, largest first. `quota_of`: bytes per second of an owner, 0 without a
-    quota; `seconds`: length of the period so far."""
+    """Return the sums of the owners, largest first. `quota_of`: returns the quota of an owner in bytes per
+    second, 0 if there is none; `seconds`: elapsed part of the period."""
     found: dict[str, list[UsageLine]] = {}
     for line in lines:
         found.setdefault(line.owner, []).append(line)

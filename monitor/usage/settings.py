@@ -20,15 +20,15 @@ class TransferPriceSettings(Settings):
 
 
 class UsageSettings(Settings):
-    """Prices for the cost in `/v1/usage` and `headrace usage`."""
+    """Prices from which `/v1/usage` and `headrace usage` compute costs."""
 
     currency: str = Field(default="USD", min_length=1, max_length=20)
     """Name of the currency, for display."""
     per_gb: float | None = Field(default=None, ge=0, le=1_000_000)
-    """Price of 10^9 transferred bytes between clusters without a price of their own; not set: their cost is
-    unknown."""
+    """Price per 10^9 bytes transferred between two clusters that are not in `prices`. If unset, the cost of
+    these transfers is unknown."""
     prices: dict[str, TransferPriceSettings] = Field(default_factory=dict)
-    """Prices between two clusters, by any name."""
+    """Prices between two clusters. The keys are arbitrary names."""
 
     @model_validator(mode="after")
     def _no_pair_twice(self) -> UsageSettings:

@@ -50,7 +50,8 @@ class PinotController:
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
     def references(self, name: str) -> frozenset[str]:
-        """Return the environment variables (`${NAME}`) in the stored table. `table` may return their values.
+        """Return the environment variables (`${NAME}`) in the stored table. The document that `table` returns
+        may contain their values instead.
 
         Empty if the table does not exist.
         """

@@ -66,8 +66,9 @@ def apply(
     blocked = [change for change in changes if change.step is DeploymentStep.BLOCKED]
     if blocked:
         raise Refused(
-            f"cannot change {blocked[0].table} in place: {'; '.join(blocked[0].differences)}",
-            advice=f"headrace pinot apply --recreate {blocked[0].table} drops its rows and rereads its topic",
+            f"cannot change table {blocked[0].table} in place: {'; '.join(blocked[0].differences)}",
+            advice=f"to drop its rows and read its topic again, run headrace pinot apply --recreate"
+            f" {blocked[0].table}",
         )
     by_name = {table.name: (table, placement) for table, placement in wanted.items()}
     for change in changes:
@@ -127,7 +128,8 @@ def judge_table(
 ) -> SchemaChange:
     """Return the change from Pinot's current table to the wanted table. Pure.
 
-    `references`: environment variables in the stored table; `present` may have their values instead.
+    `references`: environment variables in the stored table. The document `present` may contain their values
+    instead.
     """
     wanted = pinot_table(table, placement)
     if present is None:

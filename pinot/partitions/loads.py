@@ -32,15 +32,15 @@ class PartitionRates(NamedTuple):
 
     `oldest_ms`, `newest_ms`: times of its first and last sample (with rollups: end of the first hour, start
     of the last); `begin_ms`: start of the time that its growths cover. `broker`: broker of the latest sample.
-    `inflow`: requested statistic of the inbound rate. With rollups, p95 is the p95 of the hours' p95, and it
-    and the maximum include every hour that overlaps the range; means of hours are weighted by samples.
+    `inflow`: requested statistic of the inbound rate. With rollups, p95 is the p95 of the hourly p95 values;
+    p95 and maximum include every hour that overlaps the range; means of hours are weighted by samples.
     `sampled`: mean of the sampled rate, which with Cruise Control is an average over the topic on that
     broker. `messages`: mean of the sampled message rate, None unless all samples have it. `growth_bytes` over
-    `growth_ms`: known growth of the log; a growth that started before the range, and the hour in which the
-    range starts, contribute only the share inside. `longest_ms`: longest growth inside the range; 0 with
-    rollups, which lack it. `shrunk`: number of samples that found the log smaller than before.
+    `growth_ms`: known growth of the log; of a growth or hour that started before the range, only the share
+    inside the range counts. `longest_ms`: longest time between two sizes of the log inside the range; 0 with
+    rollups, which do not contain it. `shrunk`: number of samples that found the log smaller than before.
 
-    This is a tuple, because there may be hundreds of thousands of such objects.
+    The class is a tuple to save memory, because there may be hundreds of thousands of objects.
     """
 
     topic: str
@@ -66,9 +66,10 @@ _HOURS_GROWTH: Final = (
     "sum(case when hour_ms < %(window)s "
     "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
 )
-"""Growth that is stored in the first hour of the range may have started before that hour."""
+"""Log growth in the range. Growth stored in the first hour counts in part, because it may have started before
+that hour."""
 _INSIDE: Final = "case when time_ms - growth_ms >= %(since)s then growth_ms else time_ms - %(since)s end"
-"""Time of a growth inside the range."""
+"""Part of the duration of a log growth that is inside the range."""
 _COLUMNS: Final = {
     Grain.SAMPLES: (
         "count(*), count(*), max(time_ms), min(time_ms), min(time_ms - growth_ms), "
@@ -86,8 +87,8 @@ _COLUMNS: Final = {
         f"{_HOURS_GROWTH.format('growth_ms')}, max(growth_ms - growth_ms), sum(shrunk), max(size_bytes)"
     ),
 }
-"""Means are queried as sums and divided by the first column afterwards, because Pinot's `avg` needs an object
-per group."""
+"""Columns of a query. Means are computed as sums divided by the first column, because Pinot's `avg` allocates
+an object per group."""
 _INFLOW: Final = {
     Grain.SAMPLES: {
         Statistic.MEAN: "sum(inflow_bytes_per_second)",
@@ -111,9 +112,10 @@ def partition_rates(
     grain: Grain = Grain.SAMPLES,
     topics: Sequence[str] | None = None,
 ) -> list[PartitionRates]:
-    """Return rates of each partition with samples in the range; of some topics, or of all.
+    """Return the rates of each partition with samples in the range, for the given topics or for all.
 
-    A range of hours includes its last hour completely: end it at the current time, or with an hour.
+    With rollups, the last hour that overlaps the range counts completely, so end the range at a full hour or
+    at the current time.
     """
     pages = partition_rates_pages(
         client,

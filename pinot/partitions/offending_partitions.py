@@ -17,8 +17,8 @@ from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
 SKEWED: Final = 2.0
-"""Multiple of the mean load of the topic's other partitions above which more partitions do not help, but a
-better key does."""
+"""Ratio of a partition's load to the mean load of the topic's other partitions above which the remedy is a
+better key, because more partitions would not help."""
 
 _TOPICS_AT_ONCE: Final = 100
 """Topics per query; few enough for Pinot's limit of groups."""
@@ -42,8 +42,9 @@ class OffendingRow:
     """A partition whose load is a large share of the capacity of one task.
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
-    `since_ms`: time of its last sample at or below the usable capacity, or of its first sample in the range
-    if no sample is at or below it; None if its latest sample does not exceed the usable capacity.
+    `since_ms`: time of the last sample at or below the usable capacity. If all samples in the range exceed
+    the capacity, `since_ms` is the time of the first one. If the latest sample does not exceed the capacity,
+    `since_ms` is None.
     """
 
     topic: str

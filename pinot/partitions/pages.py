@@ -1,7 +1,7 @@
 """Queries over all partitions of a cluster, in pages of topics.
 
-This limits the memory of Pinot and of this process to a few pages. No page reaches Pinot's limit of groups,
-which would truncate it.
+Pages limit the memory of Pinot and of this process. No page reaches Pinot's limit of groups, above which
+Pinot truncates a result.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pinot.time_range import TimeRange
 PAGE_PARTITIONS: Final = 25_000
 """Partitions per page: far below Pinot's default limit of groups, and small enough for a quick query."""
 PAGES_AT_ONCE: Final = 2
-"""Number of concurrent queries. A server uses at most half of its cores for one query, and rows are read
-while the next query runs."""
+"""Number of concurrent queries. Two are useful, because a Pinot server uses at most half of its cores for one
+query, and because this process reads rows while the next query runs."""
 MOST_TOPICS: Final = 100_000
 
 T = TypeVar("T")

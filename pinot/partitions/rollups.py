@@ -1,7 +1,7 @@
 """Hourly rollups: finds hours without a complete rollup, and computes their rows.
 
-Pinot stores the samples without duplicates, so it computes the hours: counts and percentiles are exact, and
-no state is kept between two runs.
+Pinot computes each hour from its samples, which are free of duplicates. Counts and percentiles are therefore
+exact, and no state is kept between two runs.
 """
 
 from __future__ import annotations

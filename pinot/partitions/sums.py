@@ -135,7 +135,7 @@ def _rows(
 def _row(row: Row, grain: Grain) -> LoadSums:
     _, rows, partitions, total, alone, rest, messages, heavy = row
     if not math.isfinite(total + rest + messages):
-        raise ValueError(f"the sum of all loads is {total}")
+        raise ValueError(f"invalid sum of all loads: {total}")
     share = partitions / rows if grain is Grain.SAMPLES else 1.0
     return LoadSums(
         int(partitions),

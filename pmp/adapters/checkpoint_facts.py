@@ -15,13 +15,13 @@ from mirror.errors import AnalyticsError, ConfigError
 
 _FILE: Final = "job.json"
 _BEFORE_FACTS: Final = {"buckets": 16}
-"""Values of a checkpoint without the file."""
+"""Assumed settings of a checkpoint folder without this file."""
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
     """Store the settings of a new checkpoint folder.
 
-    Raises ConfigError if an existing checkpoint has different facts.
+    Raises ConfigError if an existing checkpoint has other settings.
     """
     try:
         kept = _kept(session, folder)
@@ -35,7 +35,7 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
         raise ConfigError(
             f"pmp.job.buckets is {buckets}, but the checkpoint {folder} was created with {kept['buckets']}",
             advice=f"set it to {kept['buckets']}, or set a new pmp.job.checkpoint_folder: the job then reads "
-            "the sample topics from their start, without the growth of each partition until its first sample",
+            "the sample topics again from their start, and the first sample of each partition has no growth",
         )
 
 

@@ -1,4 +1,5 @@
-"""Compacted topics of clusters. The log sizes of compacted topics do not show how much is written."""
+"""Compacted topics of clusters. The log size of a compacted topic does not show how much is written to the
+topic."""
 
 from __future__ import annotations
 

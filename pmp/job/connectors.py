@@ -24,8 +24,8 @@ _FIRST: Final = "spark-sql-kafka-*.jar"
 def connectors(settings: JobSettings) -> list[str]:
     """Return the paths of the connectors if this process starts Spark; spark-submit supplies its own.
 
-    Empty if Spark's own folder has them. A Spark that runs on this machine only listens on loopback. Raises
-    ConfigError if there are none.
+    Empty if Spark's own folder contains the connectors. If Spark runs in local mode, also make Spark listen
+    on loopback only. Raises ConfigError if no connectors are found.
     """
     if not settings.master:
         return []

@@ -52,8 +52,8 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare the executors with those of the last call. `now`: monotonic seconds. Raises AnalyticsError
-        if the application had executors before but none for five minutes."""
+        """Compare the executors with the executors at the last call. `now`: monotonic seconds. Raises
+        AnalyticsError if the application had executors before but none for five minutes."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)

@@ -11,7 +11,7 @@ from the same leader and nothing seems to have been deleted in between:
    faster than physically possible: a size is damaged, and the growth is unknown
 4. a second sample of the same time (both topics, replay): dropped
 
-The previous sample is the one before it in time among those available: the batch, and the latest sample of
+The previous sample is the preceding one in time among the samples of the batch and the latest sample of
 earlier batches. A late sample therefore has a growth only if its predecessor is late as well, and it never
 changes the state. An unknown growth is stored as 0 bytes over 0 ms, so that sums need no filter. If the
 growth is unknown, the rate is the last known rate of the partition or, if there is none, the sampled average.
@@ -119,7 +119,7 @@ class SampleGrowth:
 
 
 def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
-    """Return the growth of each sample, and the memory after them. Pure."""
+    """Return the growth of each sample, and the memory for the next batch. Pure."""
     known = len(memory.key)
     partition = pa.concat_arrays([memory.key, samples.key]).dictionary_encode()
     code = partition.indices.to_numpy().astype(np.int64)
@@ -154,7 +154,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Return positions by partition and time, without repeated samples of the same time.
+    """Return row positions sorted by partition and time, without repeated samples of the same time.
 
     The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """

@@ -4,8 +4,9 @@ A failed query is restarted after a delay that doubles each time; other queries 
 one line when a cluster becomes unreadable and one when it recovers. Several queries start in parallel. The
 configuration is reloaded regularly, so clusters can be added and removed without a restart.
 
-A stop signal that is sent to all processes may end Spark's processes at any time. This is a regular stop, and
-the next start repeats uncommitted work. If Spark ends without a signal, the job has failed.
+A stop signal that is sent to all processes may end Spark's processes at any time. The job treats such an end
+as a regular stop, and repeats uncommitted work at the next start. If Spark ends without a signal, the job has
+failed.
 """
 
 from __future__ import annotations
@@ -38,19 +39,18 @@ from pmp.settings import JobSettings, PmpSettings
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Maximum number of queries that start at the same time. Each query waits until the driver has planned it and
-created its folder."""
+"""Maximum number of queries that start at the same time. The start of a query waits until the driver has
+planned the query and created its folder."""
 _TICK_SECONDS: Final = 0.5
 _EXECUTORS_SECONDS: Final = 2.0
-"""Interval between checks of the executors. Interval of checks, each of which takes a millisecond per
-executor."""
+"""Interval between checks of the executors. A check takes a millisecond per executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
 """Time without a progress report after which a query counts as stuck. Spark reports every 10 s even if idle;
 only a batch in progress can take longer."""
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
-"""Maximum time from Spark's end by a signal until this process handles that signal."""
+"""Maximum time between the end of Spark by a signal and the handling of that signal by this process."""
 _NO_CLUSTER: Final = ""
 """Key for all clusters in `_waits`."""
 _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
@@ -122,7 +122,7 @@ class PmpService:
         return self._thread is not None and self._thread.is_alive()
 
     def problems(self) -> dict[str, str]:
-        """Return problems by cluster, and that of the `configuration`; empty if every cluster is read."""
+        """Return the problem of each cluster and of the `configuration`; empty if every cluster is read."""
         found = {name: running.problem for name, running in self._running.items() if running.problem}
         return found | ({"configuration": self._refused} if self._refused else {})
 
@@ -159,7 +159,7 @@ class PmpService:
 
     @property
     def _more_in_log(self) -> str:
-        """Reference to Spark's log for operators; empty without a log file."""
+        """Sentence that names Spark's log file for operators; empty without a log file."""
         log = self._known_settings.job.written_log
         return f"Spark's own log is {log}." if log else ""
 
@@ -223,7 +223,7 @@ class PmpService:
         before = None if self._settings is None else self._settings.job
         if before is not None and before.checkpoint_folder != job.checkpoint_folder:
             raise ConfigError(
-                f"pmp.job.checkpoint_folder changed to {job.checkpoint_folder} while the job runs",
+                f"pmp.job.checkpoint_folder was changed to {job.checkpoint_folder} while the job is running",
                 advice="restart the job",
             )
         if before is None or before.buckets != job.buckets:

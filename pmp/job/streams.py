@@ -2,7 +2,7 @@
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
 positions to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a
-repeated sample replaces the first one, because they have the same key.
+repeated sample replaces the first one, because both have the same key.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from pmp.settings import PmpSettings, SampledCluster
 
 _DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
-"""Request time-out of consumers. Clusters that do not respond must release Spark's task slots soon."""
+"""Request timeout of consumers. The timeout is short, so that an unresponsive cluster does not occupy Spark's
+task slots for long."""
 _RECORDS_PER_TASK: Final = 250_000
-"""Records per task: Cruise Control writes many rounds to one partition, and several tasks read a backlog."""
+"""Number of records that one task reads. Cruise Control writes many rounds to one partition, so a backlog in
+one partition is divided among several tasks."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ def shard_of(cluster: str, shards: int) -> int:
 def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
     if alias not in clusters:
         raise ConfigError(
-            f"pmp refers to the cluster {alias}, which is not in clusters",
-            advice=f"known: {', '.join(sorted(clusters))}",
+            f"the section pmp refers to unknown cluster {alias}",
+            advice=f"add the cluster to [clusters], or use one of {', '.join(sorted(clusters))}",
         )
     return clusters[alias]
 

@@ -12,9 +12,11 @@ from mirror.wording import counted
 from pinot.partitions.loads import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
-"""Minimum share of the requested topics that samples must cover. Below it, topic names probably differ."""
+"""Minimum share of the requested topics that samples must cover. Below this share, topic names probably
+differ."""
 LEAST_COVERED: Final = 0.5
-"""Minimum share of a topic's partitions that a mean must cover. Below it, the mean is marked as partial."""
+"""Minimum share of a topic's partitions that a mean must cover. Below this share, the mean is marked as
+partial."""
 _OF_A_PART: Final = frozenset({RateSource.PARTIAL, RateSource.HELD})
 
 
@@ -29,9 +31,9 @@ def completed(
     """Return a load for each partition: its own load, its seasonal load, the mean of its topic, or the
     default.
 
-    `topic_means`: past means of topics without any known partition. A mean is `held` if all loads in it are
-    held. It is `partial` if it covers less than `LEAST_COVERED` of the topic's partitions, or includes some
-    held or partial load.
+    `topic_means`: past means of topics without any known partition. A mean is marked as `held` if all of its
+    loads are last known loads (`held`). A mean is marked as `partial` if it covers less than `LEAST_COVERED`
+    of the topic's partitions, or includes some held or partial load.
     """
     sizes = Counter(partition.topic for partition in {*partitions, *known})
     past = {

@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of these topics, as read at `at_ms`."""
+    """Rollups of the topics `topics`, as read at `at_ms`."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]
@@ -145,7 +145,7 @@ class PinotLoadProvider:
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
 
-        Raises NoSamples if there are none, and the errors of the client.
+        Raises NoSamples if there are no samples, and the errors of the client.
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
@@ -155,7 +155,7 @@ class PinotLoadProvider:
         rates = questions.partition_rates(self._client, name, when, statistic=chosen, grain=grain)
         if not rates:
             raise NoSamples(
-                f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
+                f"Pinot has no samples of cluster {name} in the last {window_ms // 1000} s",
                 advice=f"Pinot has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "check the cluster's sampler and headrace pmp run",
             )
@@ -171,7 +171,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and the reason why it is not fresh (empty if it is).
+        """Return the latest report, and the reason if the report is not fresh (empty otherwise).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -212,7 +212,8 @@ class PinotLoadProvider:
         if problem:
             raise LoadUnavailable(
                 f"Pinot returned a partial result: {problem}",
-                advice="a restarted server responds while it still reads its topic; wait for it to catch up",
+                advice="wait until the Pinot server has read its topic again: a restarted server responds"
+                " before that",
             )
         if not self._catching_up.unknown:
             return report
@@ -222,8 +223,8 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if it is
-        missing or too old."""
+        """Return the last known report, with all loads marked as held. Raises LoadUnavailable if there is no
+        report, or if the last report is too old."""
         problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error
@@ -309,7 +310,7 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Return the loads, with averages replaced by the mirror's own measurements if it kept up.
+        """Return the loads, with averages replaced by the mirror's own measurements where the mirror kept up.
 
         A measurement that covers only part of the range is `partial`.
         """
@@ -367,7 +368,7 @@ class SampleFreshness:
         newest_ms = questions.newest_sample(self._client, name, when)
         if newest_ms is None:
             raise NoSamples(
-                f"Pinot has no samples of cluster {name} in {span_ms // 1000} s",
+                f"Pinot has no samples of cluster {name} in the last {span_ms // 1000} s",
                 advice="check the cluster's sampler and headrace pmp run",
             )
         return Freshness(newest_ms, stale_ms)

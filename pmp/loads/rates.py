@@ -1,14 +1,14 @@
 """Partition loads from measured rates. Pure.
 
 If the log growth of a partition is known, it gives the true rate. Otherwise (see `pmp.job.growth`; always for
-compacted topics), only Cruise Control's average is available. This average is corrected: the averages of a
-topic on one broker add up to the topic's true rate there, so partitions without a known growth share the
-remainder of that sum.
+compacted topics), only Cruise Control's average is available. The average is corrected: the averages of a
+topic on one broker add up to the topic's true rate on that broker, so the remainder of that sum is divided
+among the partitions without a known growth.
 
 The sum also reveals growth that retention has hidden: a log that lost as much as it gained between two
 samples seems to be idle. If logs of the topic shrank and the growths are clearly below the sum, the growths
-of the shrinking logs are scaled up to the sum. This requires a long range, because in a short one a step in
-load looks the same. In all other cases growths are not scaled, because they are more accurate than the sum
+of the shrinking logs are scaled up to the sum. Scaling requires a long range, because in a short range a step
+in load looks the same. In all other cases growths are not scaled, because they are more accurate than the sum
 (docs/decisions).
 
 Message rates are available as averages only. A topic's messages on a broker are distributed in proportion to
@@ -136,8 +136,8 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads with messages. Only the sum of messages is known; it is distributed in proportion to
-    bytes."""
+    """Return the loads with message rates. Only the sum of messages is known; it is distributed in proportion
+    to bytes."""
     total = sum(load.bytes_per_second for load in loads.values())
     if total <= 0 or any(rate.messages is None for rate in group):
         return loads

@@ -1,11 +1,11 @@
 """Sampling intervals of a cluster in a range, to find partitions without recent samples and with unknown
 growth. Pure.
 
-The partitions of a dead broker have no samples. Their last measured load is the best estimate, and is marked
-as held. If a broker returns after a gap in its samples, the growth of a log shows how much was written during
-the gap, but not when. This is sufficient for a mean over the range, but not for a percentile or a maximum.
-The growth of a step is unknown if the leader changed. If unknown steps are more than `MOST_UNKNOWN` of the
-range, the load is partial, because it can be wrong by that share.
+The partitions of a dead broker have no samples. For such a partition, the last measured load is the best
+estimate, and is marked as held. If a broker returns after a gap in its samples, the growth of a log shows how
+much was written during the gap, but not when. A growth over a gap is sufficient for a mean over the range,
+but not for a percentile or a maximum. The growth of a step is unknown if the leader changed. If unknown steps
+are more than `MOST_UNKNOWN` of the range, the load is partial, because it can be wrong by that share.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class SampleTimes:
     """Sample times of a cluster, over a range that starts at `since_ms`.
 
     `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: time
-    of the round that must contain every partition: the latest round, or the one before while the latest may
-    be incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: number of
-    samples of a partition that missed no round.
+    of the round that must contain every partition: the latest round, or the previous round while the latest
+    may be incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: number
+    of samples of a partition that missed no round.
     """
 
     since_ms: int
@@ -69,7 +69,8 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether growths over missed rounds replace too many single steps."""
+        """Return whether too large a share of the range has only growths over several rounds, because the
+        partition missed rounds."""
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms
             or self.samples - rates.samples > MOST_UNKNOWN * self.samples
@@ -79,9 +80,9 @@ class SampleTimes:
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
     """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
 
-    Samples should cover the range from the first growth of any partition to the latest round, or to the one
-    before if the latest may be incomplete. A rollup contains only the start of its latest hour, so the
-    partition with the most samples determines how much of that hour is covered.
+    Samples should cover the range from the first growth of any partition to the latest round, or to the
+    previous round if the latest may be incomplete. A rollup contains only the start of its latest hour, so
+    the partition with the most samples determines how much of that hour is covered.
     """
     newest, oldest, begin, samples, known = (
         np.array([getattr(rate, name) for rate in rates], dtype=np.int64)

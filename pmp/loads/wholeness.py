@@ -50,7 +50,7 @@ class Progress:
 class CatchingUp:
     """Tracks whether Pinot has read up to the end offsets of the first check. Used by one thread.
 
-    Makes no further queries after that, until `suspect`.
+    After Pinot has caught up, no queries are made until `suspect` is called.
     """
 
     def __init__(self, progress: Progress | None, clock: Clock) -> None:

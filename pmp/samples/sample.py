@@ -51,7 +51,7 @@ HEADER_BYTES: Final[Mapping[int, int]] = {
 """Bytes before the topic name: 49 in version 0, 89 in version 1."""
 
 FASTEST: Final = 1e11
-"""Bytes per second, above the network bandwidth of any broker and therefore the rate of any partition."""
+"""Upper limit of a valid rate in bytes per second: more than the network bandwidth of any broker."""
 
 MOST_BYTES: Final = 1024
 """Maximum number of bytes of a value that are read, and kept as a dead letter. A sample has at most 338
@@ -61,7 +61,7 @@ _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, 
 
 
 class Malformed(StrEnum):
-    """Reason why a value is not a sample. If several apply, the first in this order."""
+    """Reason why a value is not a sample. If several reasons apply, the first in this order is used."""
 
     SHORT = "short"
     VERSION = "version"

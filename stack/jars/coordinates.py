@@ -11,6 +11,17 @@ from typing import Final
 from stack.errors import JarsUnavailable, UnknownName
 
 SET_NAMES: Final = ("kafka", "pinot", "spark")
+"""Sets that are fetched ahead."""
+KAFKA_RELEASES: Final = {
+    "kafka-2.8": "2.8.2",
+    "kafka-3.9": "3.9.1",
+    "kafka-4.0": "4.0.0",
+    "kafka-4.3": "4.3.1",
+    "kafka-4.4": "4.4.0",
+}
+"""Sets with other releases of Kafka's broker, fetched when a test starts one of them."""
+NEWER_KAFKA: Final = "kafka-4.4"
+"""Set for tests of what Kafka of the set "kafka" does not have."""
 _LISTS: Final = Path(__file__).with_name("artefacts")
 _LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+) ([0-9a-f]{64})")
 
@@ -37,7 +48,7 @@ class Artefact:
 
 def list_file(set_name: str) -> Path:
     """Return the committed list of a set. Raises UnknownName."""
-    if set_name not in SET_NAMES:
+    if set_name not in (*SET_NAMES, *KAFKA_RELEASES):
         raise UnknownName(f"unknown jar set {set_name!r}", advice=f"choose from {', '.join(SET_NAMES)}")
     return _LISTS / f"{set_name}.txt"
 

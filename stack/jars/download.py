@@ -21,12 +21,14 @@ from typing import Final
 from stack.errors import Cancelled, RegistryUnreachable, WrongSum
 from stack.folders import cache_folder, naming_a_full_disk, require_space
 from stack.jars import certificates, ivy
-from stack.jars.coordinates import Artefact, artefacts_of
+from stack.jars.coordinates import KAFKA_RELEASES, Artefact, artefacts_of
 from stack.jars.java import JavaRuntime, find_java
 from stack.process.managed_process import ManagedProcess
 
 Report = Callable[[str], None]
-_SET_BYTES: Final = {"kafka": 60_000_000, "pinot": 125_000_000, "spark": 12_000_000}
+_SET_BYTES: Final = {"kafka": 60_000_000, "pinot": 125_000_000, "spark": 12_000_000} | dict.fromkeys(
+    KAFKA_RELEASES, 60_000_000
+)
 _JARS_PER_PROCESS: Final = 48
 _STALLED_SECONDS: Final = 90.0
 _TICK_SECONDS: Final = 0.5
@@ -95,7 +97,8 @@ class JarFolder:
                     self._salvage(self.missing())
 
     def _fetch(self, missing: Sequence[Artefact], report: Report, cancelled: threading.Event) -> None:
-        """Try at most twice: the second time with Python's certificates, as Java may have rejected one."""
+        """Try at most twice: the second time with Python's certificates, because Java may have rejected the
+        registry's certificate."""
         java = find_java()
         trust = self._trust_options()
         output = ""
@@ -148,7 +151,7 @@ class JarFolder:
                 report(f"{self.set_name} jars: {now[0]} of {wanted}, {now[1] / 1e6:.0f} MB")
             if idle_seconds > _STALLED_SECONDS:
                 raise RegistryUnreachable(
-                    f"the {self.set_name} jars: the registry stopped sending data",
+                    f"cannot fetch the {self.set_name} jars: the registry stopped sending data",
                     advice="check the network and try again; downloaded jars are kept",
                 )
             before = now

@@ -34,8 +34,8 @@ def pyspark_jars() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise JarsUnavailable(
-            "PySpark is not installed; its wheel contains the servers' jars and their resolver",
-            advice=f"pip install pyspark=={PYSPARK}",
+            "PySpark is not installed; its wheel contains the jars of the servers and the jar of Ivy",
+            advice=f"run pip install pyspark=={PYSPARK}",
         )
     return Path(spec.submodule_search_locations[0]) / "jars"
 

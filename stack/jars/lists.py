@@ -10,20 +10,33 @@ from pathlib import Path
 from typing import Final
 
 from stack.jars import certificates, ivy
-from stack.jars.coordinates import Artefact, artefacts_of, format_list, list_file
+from stack.jars.coordinates import KAFKA_RELEASES, Artefact, artefacts_of, format_list, list_file
 from stack.jars.download import Report, sha256_of
 from stack.jars.java import find_java
 from stack.process.managed_process import ManagedProcess
 
 _KAFKA: Final = "4.1.0"
 _SPARK: Final = "4.0.0"
+_LOGGING: Final = Artefact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
+_FORMER_LOGGING: Final = (
+    Artefact("ch.qos.reload4j", "reload4j", "1.2.25"),
+    Artefact("org.slf4j", "slf4j-reload4j", "1.7.36"),
+)
 _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
     "kafka": (
         Artefact("org.apache.kafka", "kafka_2.13", _KAFKA),
         Artefact("org.apache.kafka", "kafka-tools", _KAFKA),
         Artefact("org.apache.kafka", "connect-mirror", _KAFKA),
-        Artefact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+        _LOGGING,
     ),
+    **{
+        name: (
+            Artefact("org.apache.kafka", "kafka_2.13", release),
+            Artefact("org.apache.kafka", "kafka-tools", release),
+            *(_FORMER_LOGGING if release < "4" else (_LOGGING,)),
+        )
+        for name, release in KAFKA_RELEASES.items()
+    },
     "spark": (
         Artefact("org.apache.spark", "spark-sql-kafka-0-10_2.13", _SPARK),
         Artefact("org.apache.spark", "spark-avro_2.13", _SPARK),
@@ -35,6 +48,7 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
 """Direct dependencies, from which all are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
 _HEADINGS: Final = {
     "kafka": "Kafka's broker, tools and MirrorMaker, with a logging binding",
+    **dict.fromkeys(KAFKA_RELEASES, "Another release of Kafka's broker and tools, with a logging binding"),
     "pinot": "Pinot's controller, broker, server, Avro and Kafka plugins, at the versions its parent pins",
     "spark": "Spark's connectors to Kafka and Avro, without the jars that the PySpark wheel contains",
 }

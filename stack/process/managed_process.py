@@ -24,7 +24,8 @@ class ManagedProcess:
     """One command under a reaper process, for every command that must not outlive this process.
 
     Runs until `stop()` is called, the process that started it dies in any way, or the command exits. All
-    processes that the command started end with it. Its output is appended to `log_file`.
+    processes that the command started end with the command. The output of the command is appended to
+    `log_file`.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ManagedProcess:
         return self._pid
 
     def start(self, *, releasable: bool = False) -> ManagedProcess:
-        """Start the command. Raises ServerDied if it cannot be executed or is already running.
+        """Start the command. Raises ServerDied if the command cannot be executed or is already running.
 
         `releasable` allows `release()` later.
         """
@@ -90,7 +91,7 @@ class ManagedProcess:
             return stream.readline().decode(errors="replace").strip()
 
     def is_alive(self) -> bool:
-        """Return whether the command, or any process that it left behind, still runs."""
+        """Return whether the command, or any process that the command left behind, still runs."""
         return self._reaper is not None and self._reaper.poll() is None
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
@@ -105,13 +106,13 @@ class ManagedProcess:
         return 128 - code if code > 128 else code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command's process group; no effect if it has ended."""
+        """Send a signal to the command's process group; no effect if the command has ended."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self.is_alive():
                 os.killpg(self.pid, number)
 
     def stop(self, grace_seconds: float | None = None) -> int | None:
-        """Send SIGTERM, SIGKILL after the grace period, and wait. Idempotent.
+        """Send SIGTERM, then SIGKILL after the grace period, and wait. Idempotent.
 
         Return the exit status, None if never started.
         """
@@ -149,7 +150,7 @@ class ManagedProcess:
     def release(self) -> int:
         """Release a command started as releasable, so that it outlives this process. Return its process id.
 
-        Raises ServerDied if it has already ended.
+        Raises ServerDied if the command has already ended.
         """
         reaper = self._reaper
         if reaper is None or reaper.stdin is None or not self.is_alive():

@@ -1,11 +1,12 @@
 """Runs one command and ends it when the process that started it, the holder, ends.
 
 `python reaper.py HOLDER_PID GRACE_SECONDS LOG_FILE RELEASABLE COMMAND…`, standard library only and quick to
-start. The holder keeps the other end of this program's stdin: at end-of-file, which occurs however the holder
-dies, or on a termination signal, the command's process group gets SIGTERM, SIGKILL after the grace period,
-and so does every process that it left behind. The byte `r` releases a releasable command: this program exits
-and the command continues. The first line on stdout is the command's pid, or `!` and the reason why it could
-not start. The exit status is the command's, or 128 + the number of the signal that ended it.
+start. The holder keeps the other end of this program's stdin, so end-of-file means that the holder has died,
+for whatever reason. At end-of-file, or on a termination signal, this program sends SIGTERM to the command's
+process group and to every process that the command left behind, and SIGKILL after the grace period. The byte
+`r` releases a releasable command: this program exits and the command continues. The first line on stdout is
+the command's pid, or `!` and the reason why it could not start. The exit status is the command's, or 128 +
+the number of the signal that ended it.
 
 On Linux, a command that is not releasable also dies if this process is killed.
 """

@@ -1,4 +1,5 @@
-"""Files that record the process of each server; a reused process id is not mistaken for it."""
+"""Files that record the process of each server; a later process with the same id is not mistaken for the
+server."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ class ProcessRecord:
     name: str
     pid: int
     identity: str
-    """Distinguishes this process from a later one with the same id; see `identity_of`."""
+    """Text that distinguishes this process from a later process with the same id; see `identity_of`."""
     address: str = ""
-    """Address for clients; empty if it does not listen, or if the record's owner knows the address."""
+    """Address for clients; empty if the process does not listen, or if the reader of the record knows the
+    address."""
 
     @staticmethod
     def of(name: str, pid: int, address: str = "") -> ProcessRecord:
@@ -38,20 +40,20 @@ class ProcessRecord:
         return identity_of(self.pid) == self.identity
 
     def memory_mib(self) -> int | None:
-        """Return its resident memory; None if it has ended."""
+        """Return the resident memory of the process in MiB; None if the process has ended."""
         try:
             return psutil.Process(self.pid).memory_info().rss >> 20 if self.is_alive() else None
         except psutil.NoSuchProcess:
             return None
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process group; no effect if it has ended."""
+        """Send a signal to the process group; no effect if the process has ended."""
         if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def end(self, grace_seconds: float) -> None:
-        """Send SIGTERM, SIGKILL after the grace period, and wait until it has ended."""
+        """Send SIGTERM, then SIGKILL after the grace period, and wait until the process has ended."""
         if grace_seconds > 0:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
@@ -73,9 +75,9 @@ class ProcessRecord:
 def identity_of(pid: int) -> str | None:
     """Return the boot and the clock tick at which the process started; None if it has ended or is a zombie.
 
-    A process whose first thread has ended is shown as a zombie while its other threads still run and hold its
-    ports: it has ended when the last of them has (`num_threads` in proc_pid_stat(5) is at most 1). Without
-    /proc, returns the start time, which changes when the clock is set.
+    A process whose first thread has ended is shown as a zombie while its other threads still run and use its
+    ports. Such a process counts as ended once its last thread has ended (`num_threads` in proc_pid_stat(5) is
+    at most 1). Without /proc, returns the start time, which changes when the clock is set.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")

@@ -21,9 +21,9 @@ _STILL: Final = frozenset("TtZX")
 def freeze(pid: int) -> tuple[int, ...]:
     """Stop a process and its descendants and return their process ids, parent first.
 
-    A thread stops only when the kernel next runs it, so this waits until the kernel reports every thread as
-    stopped. The parent stops first: then it cannot start or reap children, and no process id is reused.
-    Raises ProcessLookupError if the process has ended, and NotInTime if it does not stop in time.
+    A thread stops only when the kernel next runs it, so the function waits until the kernel reports every
+    thread as stopped. The parent stops first: then it cannot start or reap children, and no process id is
+    reused. Raises ProcessLookupError if the process has ended, and NotInTime if it does not stop in time.
     """
     _stop(pid)
     children = tuple(child.pid for child in psutil.Process(pid).children(recursive=True))

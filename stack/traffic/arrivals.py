@@ -62,7 +62,8 @@ class Arrivals:
             return self._last.get(partition, 0.0)
 
     def longest_silence(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], float]:
-        """Return the longest pause of each partition since the mark in seconds, including the current one."""
+        """Return the longest pause of each partition since the last call of `mark`, in seconds, including the
+        current pause."""
         now = time.monotonic()
         with self._lock:
             return {

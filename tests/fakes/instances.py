@@ -17,7 +17,7 @@ from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
-from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
@@ -42,12 +42,12 @@ from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.losses.definition_file import DefinitionMemory, NoMemory
 from mirror.instance.losses.watch import LossWatch
-from mirror.instance.plan_executor import SharedState
+from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
-from mirror.model.metrics import PlacementEvent, WorkerLoss
+from mirror.model.metrics import Drops, PlacementEvent, WorkerLoss
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
 from mirror.model.sizing.capacity import CapacityTerms
@@ -153,6 +153,9 @@ class FollowerRig:
         self.workers.start()
         self.health = Health()
         self.plans = PlanStore(self.session, writer=name)
+        self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
+        self.event_drops: Callable[[], Drops] = Drops
+        callbacks = FollowerCallbacks(self._membership_changed, self._report_losses, self._event_drops)
         shared = SharedState(
             Membership(self.session),
             DefinitionStore(self.session),
@@ -163,7 +166,7 @@ class FollowerRig:
             BoundClusters(self.session),
             FirstPartitionsStore(self.session),
             LossWatch(self.session, memory or NoMemory()),
-            self._report_losses,
+            callbacks,
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),
@@ -174,6 +177,12 @@ class FollowerRig:
             self.health,
             HANDOVER_DEADLINE_SECONDS,
         )
+
+    def _membership_changed(self, me: LiveInstance | None) -> None:
+        self.on_joined(me)
+
+    def _event_drops(self) -> Drops:
+        return self.event_drops()
 
     def _report_losses(self, losses: Sequence[WorkerLoss]) -> None:
         if not self.can_report_losses:

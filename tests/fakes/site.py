@@ -139,7 +139,7 @@ class Site:
         self.leader = LeaderRig(
             self.session, clusters, self.clock, planner=planner, health=self.follower.health
         )
-        self.follower.follower.on_joined = self.leader.leader.joined
+        self.follower.on_joined = self.leader.leader.joined
         self.health = self.follower.health
         directory = ClusterDirectory(
             rights or {alias: KafkaCluster(bootstrap_servers=address) for alias, address in ADDRESSES.items()}
@@ -150,7 +150,7 @@ class Site:
         admission = directory.admission(rules or DefinitionSettings(), knows_callers=knows_callers)
         if rules is not None:
             self.leader.admission = admission
-        control = Control(
+        control = Control.build(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
             admission,
             self.clock,

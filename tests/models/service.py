@@ -69,7 +69,7 @@ class Node:
         self.follower.script = self._faults
         self.session = self.follower.session
         self.leader = LeaderRig(self.session, world.clusters, world.clock, Shuffling(world.random))
-        self.follower.follower.on_joined = self.leader.leader.joined
+        self.follower.on_joined = self.leader.leader.joined
         self.is_frozen = False
         self.is_acting = False
         self.is_lost = False

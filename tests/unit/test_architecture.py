@@ -68,7 +68,6 @@ COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
 """Drops steps, events and requests for many lanes that were begun in an earlier generation."""
 
 LATE_CALLBACKS: Final = {
-    "headrace/wiring.py": {"event_drops", "on_joined"},
     "mirror/lane/memory.py": {"on_room"},
     "mirror/replication/channels/fetcher.py": {"on_close"},
     "mirror/replication/channels/ahead_connections.py": {"on_close"},

@@ -240,7 +240,7 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """Return the response, with a Location header for the operation if this is a stop or a deletion."""
+    """Return the response, with a Location header for the operation if the action is a stop or a deletion."""
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

@@ -68,7 +68,7 @@ _OWN: Final = frozenset({"name", "source", "destination", "start"})
 
 
 def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
-    """Add the other fields of a response, with any value."""
+    """Add the other fields of a response to a model, and accept any value for them."""
     fields: dict[str, Any] = {
         name: (Any, None)
         for name in DatastreamAnswer.model_fields
@@ -79,7 +79,7 @@ def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
 
 @_with_state
 class _ReturnedBody(ChoicesBody):
-    """Options, and the state of a response."""
+    """Options of a datastream, and the state fields of a response."""
 
 
 class UpdateBody(_ReturnedBody):
@@ -250,9 +250,9 @@ class UpdatePlanAnswer(BaseModel):
     `started_bytes_per_second`: rate at which records arrive for the lanes that start.
     `interrupted_bytes_per_second`: rate at which records arrive for the lanes that move or restart; these
     lanes stop for a moment and then catch up. `started_backlog_records`: number of records that wait for the
-    lanes that start. These sums are null if the value of a lane is unknown. `loads_from`: `leader` if the
-    leader computed the effects with its loads; `stored` if the leader did not respond, and the last loads
-    that it stored for its successor were used. `task_changes`: tasks that would be added or removed."""
+    lanes that start. Each sum is null if the value of a lane is unknown. `loads_from`: `leader` if the leader
+    computed the effects with its loads; `stored` if the leader did not respond, and the last loads that it
+    stored for its successor were used. `task_changes`: tasks that would be added or removed."""
 
     name: str
     changes: list[FieldChange]

@@ -222,17 +222,18 @@ class OptionFields(StrictModel, SharedFields):
     """Reaction of the monitor to a breach: request a rebalance that can help, or only report the rebalance;
     null: default from the monitor's settings."""
     canary: bool = False
-    """Write one record a second to a topic of its own at the source, and measure its arrival."""
+    """Write one record per second to a separate topic at the source, and measure its arrival at the
+    destination."""
     audit: Annotated[AuditMode, _ByName] = DEFAULT_AUDIT
     """Continuous comparison of the source with the destination."""
     audit_lateness_seconds: Annotated[int, Field(ge=1, le=LONGEST_LATENESS_SECONDS)] | None = None
-    """Longest time from the timestamp of a record to its arrival at the source. Null: that of the
+    """Longest time from the timestamp of a record to its arrival at the source. Null: the value of the
     settings."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
-    Partitions that are not listed start at `start`. Alternatively, `start` can contain both, as `{"at":
-    "earliest", "positions": …}`. Cannot be changed after creation."""
+    Partitions that are not listed start at `start`. Alternatively, `start` can contain the start and the
+    positions: `{"at": "earliest", "positions": …}`. Cannot be changed after creation."""
     metadata: dict[str, str] = Field(default={})
     """User-defined metadata keys, and Brooklin's metadata keys that have no field here."""
 
@@ -254,7 +255,7 @@ class ChoicesBody(OptionFields):
         if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
-            raise ValueError("start has only `at` and `positions`, each once")
+            raise ValueError("start accepts only `at` and `positions`, each once")
         rest = {key: one for key, one in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}

@@ -1,8 +1,8 @@
 """/v1/datastreams: list, create, read and change datastreams.
 
-The JSON text of each datastream is cached, because a list of thousands is assembled from it. A cursor of the
-list is the last name of a page, so concurrent creations and deletions do not shift pages: each datastream
-that exists throughout is on exactly one page.
+The JSON text of each datastream is cached, because a list of thousands of datastreams is assembled from these
+texts. A cursor of the list is the last name of a page, so concurrent creations and deletions do not shift
+pages: each datastream that exists throughout is on exactly one page.
 """
 
 from __future__ import annotations
@@ -264,10 +264,10 @@ async def create(
     response: Response,
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create a datastream. The leader sets its status to READY and plans its tasks. If the response is lost,
-    repeat the request with the same `Idempotency-Key`: the datastream is created only once, as long as it
-    exists. The event contains the requester or, without `requested_by`, the caller's address and the
-    `X-Request-ID`."""
+    """Create a datastream. The leader then sets the status of the datastream to READY and plans its tasks. If
+    the response is lost, repeat the request with the same `Idempotency-Key`: the datastream is created only
+    once, as long as it exists. The event contains the requester or, without `requested_by`, the caller's
+    address and the `X-Request-ID`."""
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -322,7 +322,8 @@ def list_all(
 
 @router.get("/{name}", responses=problems(404))
 def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response) -> DatastreamAnswer:
-    """Return one datastream. The header ETag contains its version, for If-Match of a change."""
+    """Return one datastream. The header ETag contains the version of the definition, for If-Match of a
+    change."""
     found = reads.look(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
         return damaged_answer(found, reads.problem(found.name), services)

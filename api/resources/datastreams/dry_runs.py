@@ -1,7 +1,8 @@
 """Dry runs.
 
-The leader computes them, because only the leader has current loads; any instance accepts the request. Each
-kind of dry run defines how the leader computes it, and how instances exchange it.
+The leader computes dry runs, because only the leader has current loads; any instance accepts the request.
+Each kind of dry run defines how the leader computes the result, and how instances exchange the request and
+the result.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _NOTHING: Final = StoredLanes({}, {})
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
     """Return the number of waiting records by lane. Omits lanes whose source or stored progress is
-    unavailable, because a dry run must not depend on them."""
+    unavailable, because a dry run must not fail if they are."""
     stored: dict[tuple[ClusterRef, GroupName], StoredLanes | None] = {}
     found = {}
     for key, position in preview.positions.items():
@@ -135,7 +136,8 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads for a dry run. `gap`: reason why these are not the leader's loads; empty if they are."""
+    """Loads for a dry run. `gap`: reason why these loads are not the leader's; empty if they are the
+    leader's."""
 
     view: WorldView
     gap: str = ""
@@ -158,8 +160,8 @@ class DryRun(Generic[_Answer]):
         return {"kind": self.name, "request": requests.to_document(requested)}
 
     def read(self, value: Any) -> Reply[_Answer] | None:
-        """Parse the response of the leader; None if it is not the leader. Unknown fields are dropped, because
-        the leader may run a newer version. Raises ValueError, InvalidRequest."""
+        """Parse the response of the queried instance; None if that instance is no longer the leader. Unknown
+        fields are dropped, because the leader may run a newer version. Raises ValueError, InvalidRequest."""
         if value is None:
             return None
         found = bounds.mapping("the response", value)

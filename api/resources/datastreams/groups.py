@@ -50,7 +50,7 @@ PrefixPath = Annotated[
 
 @dataclass(frozen=True)
 class GroupCall:
-    """Parameters of the request. `tags`: versions to which the change may apply; None: any."""
+    """Parameters of the request. `tags`: versions to which the change may apply; None means any version."""
 
     group: GroupName
     services: Services
@@ -72,7 +72,7 @@ class GroupCall:
         return answer_of_group(self.group, written, self.reads, self.response)
 
     async def shown(self, command: Callable[[], ChangeGroup]) -> UpdatePlanAnswer:
-        """Return the effect of a command. Raises the errors that executing it would raise, and
+        """Return the effect of a command. Raises the errors that executing the command would raise, and
         Unreachable."""
 
         def changes() -> list[Change]:
@@ -131,8 +131,8 @@ async def pause_group(
     """Pause all datastreams that share tasks, in one transaction, until they are resumed or the pause
     expires. A datastream that is already paused stays paused until the later of the two expiry times; a
     stopped datastream stays stopped. The response is 409 if a datastream cannot be paused, or if all are
-    already paused. With If-Match, the request is rejected if a datastream of the group has changed since. A
-    datastream that is created concurrently is not paused."""
+    already paused. With If-Match, the request is rejected if a datastream of the group has changed since the
+    tag was returned. A datastream that is created concurrently is not paused."""
     return await _change(call, "pause", body, dry_run=dry_run)
 
 

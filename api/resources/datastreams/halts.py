@@ -123,7 +123,7 @@ class MoveAnswer(StrictModel):
     request: str
     """Id of the request."""
     operation: OperationAnswer
-    """The request as an operation."""
+    """Operation that reports the progress of the move."""
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:

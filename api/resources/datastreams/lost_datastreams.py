@@ -66,15 +66,16 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 @router.get("")
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
     """List datastreams that are missing although they were not deleted, for example because the coordination
-    store has lost its data or was restored from older data. The definitions are those that instances last
-    read."""
+    store has lost its data or was restored from older data. Each definition is the last version that an
+    instance has read."""
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(lost.datastream) for lost in found]
 
 
 @router.get("/{name}", responses=problems(404, 409))
 def get_lost(call: LostCallDep, response: Response) -> DatastreamAnswer:
-    """Return one lost datastream. Send its ETag as If-Match to restore or forget this version."""
+    """Return one lost datastream. Send the ETag of the response as If-Match to restore or forget exactly this
+    version."""
     found = call.lost.get(call.name)
     response.headers["ETag"] = etag_of(found)
     return DatastreamAnswer.from_datastream(found.datastream)

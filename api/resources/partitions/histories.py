@@ -40,7 +40,7 @@ MOST_LATENCY_POINTS: Final = 1_000
 
 
 def last_hours(now_ms: int, hours: int) -> TimeRange:
-    """Return the time range of the current hour and the hours before it, `hours` in total."""
+    """Return the time range of the latest `hours` hours, including the current one."""
     begin = now_ms // HOUR_MS * HOUR_MS - (hours - 1) * HOUR_MS
     return TimeRange(begin, now_ms + 1)
 
@@ -139,7 +139,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return a total per ms of a step; the last step may be incomplete."""
+    """Return a total divided by the length of its step in ms; the last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 
@@ -227,10 +227,10 @@ async def load_history(
     ] = [],  # noqa: B006 - FastAPI copies it
     hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """Return the load at the source by hour, from Pinot's rollups; for requested partitions also the time
-    since which they are hot, and the last two hours from the samples. Without `partition`, return the sum
-    over the topics in the current plan. The response is 503 if Pinot does not respond or is not
-    configured."""
+    """Return the load at the source by hour, from Pinot's rollups; for requested partitions, also return the
+    time since which each partition is hot, and the last two hours from the samples. Without `partition`,
+    return the sum over the topics in the current plan. The response is 503 if Pinot does not respond or is
+    not configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     places = places_named(datastream, partition, hours)
     plan = await run_in_threadpool(reads.plan)

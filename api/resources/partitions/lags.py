@@ -68,8 +68,8 @@ class PartitionLag(PartitionState):
     """State of the partition: waiting, starting, copying, paused, stopping, unplaced or left out; unknown if
     no instance has reported it."""
     reason: str
-    """Reason why the partition is not copied, or why its state is unknown. While it is copied, the quota that
-    throttles it."""
+    """Reason why the partition is not copied, or why its state is unknown. For a partition that is copied:
+    the quota that throttles the partition."""
 
     @property
     def name(self) -> str:
@@ -233,7 +233,8 @@ class PartitionGaps(StoredPartition):
     holes_before: int
     """Number of earlier holes in the map."""
     refused: str
-    """Reason why the partition paused itself, such as a rejected record; empty if it is not paused."""
+    """Reason why the partition paused itself, such as a rejected record; empty if the partition has not
+    paused itself."""
     destination_is_current: bool | None
     """False if the destination topic with the mirrored records was deleted; null if unknown."""
     not_copied: NotCopied | None
@@ -241,7 +242,7 @@ class PartitionGaps(StoredPartition):
 
     @property
     def is_remarkable(self) -> bool:
-        """True if records are missing at the destination or will be."""
+        """True if records are missing, or will be missing, at the destination."""
         is_gone = self.destination_is_current is False
         return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
 

@@ -27,7 +27,7 @@ _MEASURED: Final = (
 @dataclass(frozen=True)
 class LeadersLoads:
     """Loads of one source that the leader knows. `standing`: state of the provider; None if there is no
-    provider, or if it was not queried yet."""
+    provider, or if the provider was not queried yet."""
 
     known: ClusterLoads
     standing: LoadStatus | None
@@ -73,7 +73,7 @@ class PartitionLoadAnswer(AnswerModel):
     load is unknown or placement is not by load."""
     is_offending: bool | None
     """True if the load of the partition alone exceeded the usable capacity of a task in the last planning;
-    null before the first planning, or if the plan names only some of the partitions that did."""
+    null before the first planning, or if the plan names only some of these partitions."""
 
     @classmethod
     def from_load(
@@ -128,7 +128,7 @@ class DatastreamLoads(AnswerModel):
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
-    """Reason why the leader did not respond and all loads are unknown; empty if it responded."""
+    """Reason why the leader did not respond and all loads are unknown; empty if the leader responded."""
     provider: str | None
     """Provider of the latest loads: `self`, `pinot` or the name of a plug-in; `kept` if the previous leader
     observed them; null if there was no response yet."""
@@ -188,7 +188,7 @@ class ClusterLoadsAnswer(AnswerModel):
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """Return the JSON form. `places`: those partitions of the source that tasks copy."""
+        """Return the JSON form. `places`: partitions of the source that tasks copy."""
         status, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = status.measured_at_ms if status else None
         return cls(
@@ -213,7 +213,7 @@ class LoadsAnswer(AnswerModel):
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
     no_answer: str
-    """Reason why the leader did not respond and all values are unknown; empty if it responded."""
+    """Reason why the leader did not respond and all values are unknown; empty if the leader responded."""
     clusters: list[ClusterLoadsAnswer]
 
 

@@ -131,8 +131,8 @@ def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer
 
 
 def _source_of(services: Services, datastream: Datastream) -> LoadSource:
-    """Return the load source of a datastream; that of the service if the leader has not processed the
-    datastream yet."""
+    """Return the load source of a datastream, or the load source of the service if the leader has not
+    processed the datastream yet."""
     return services.status.load_sources.get(datastream.group, LoadSource(datastream.source))
 
 

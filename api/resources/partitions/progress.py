@@ -35,8 +35,8 @@ class NotCopied(AnswerModel):
     offsets: int | None
     """Number of uncopied offsets."""
     retained: int | None
-    """Number of records at the source that are already copied. Retention deletes these before it reaches the
-    first uncopied offset."""
+    """Number of records at the source that are already copied. Retention deletes these records before
+    uncopied records."""
     lost: int | None
     """Number of records that retention has deleted before they were copied."""
 
@@ -164,8 +164,8 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """Return the uncopied partitions. The leader knows all of them; other instances know only those that
-    follow from the definition and the plan."""
+    """Return the uncopied partitions. The leader knows all uncopied partitions; other instances know only the
+    partitions that are uncopied according to the definition and the plan."""
     if services.status.is_leading:
         mine = (lane for lane in services.status.uncopied if lane.what.datastream == datastream.name)
         return {lane.what.partition: lane for lane in mine}

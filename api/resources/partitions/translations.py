@@ -59,8 +59,8 @@ class OffsetTranslation(_TranslationModel):
     to_offset: int
     precision: Precision
     """Precision of the position. `exact`: the same record. `next`: the offset has no record, and the position
-    is that of the next record. `end`: the offset is after the mirrored records, and the position is their
-    end. `before`: the offset is before the first known offset, whose position is returned."""
+    is the position of the next record. `end`: the offset is after the mirrored records, and the position is
+    their end. `before`: the offset is before the first known offset, whose position is returned."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
@@ -74,8 +74,8 @@ class GroupPosition(OffsetTranslation):
     present: int | None
     """Offset that the group has already committed on the other cluster; null if it has committed none."""
     left_alone: str
-    """Reason why `headrace translate` would not commit the position: it is already committed, or the group is
-    ahead of it. Empty if the command would commit it."""
+    """Reason why `headrace translate` would not commit the position: the position is already committed, or
+    the group is ahead. Empty if the command would commit the position."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
@@ -113,7 +113,7 @@ class UntranslatedPosition(_TranslationModel):
 
 class GroupTranslation(AnswerModel):
     """All committed positions of a consumer group on one cluster, translated to the other. The request
-    commits nothing; `headrace translate` does."""
+    commits nothing; `headrace translate` commits the translated positions."""
 
     name: str
     group: str
@@ -153,10 +153,13 @@ class FollowedGroupAnswer(AnswerModel):
 
     group: str
     kind: str
-    """classic, consumer, streams or share; empty: unknown."""
+    """Type of the group: classic, consumer, streams or share; empty if unknown."""
     follows: bool
     reasons: list[FollowReason]
     """Reasons for positions that do not follow."""
+    may_redeliver: bool
+    """True for a share group: it may receive records after its position again, even those that it has
+    acknowledged at the source."""
     detail: str
     """Error message, if a cluster rejected a request."""
     changed_ms: int | None
@@ -185,6 +188,7 @@ class FollowedGroupAnswer(AnswerModel):
             kind=group.kind,
             follows=not reasons,
             reasons=reasons,
+            may_redeliver=group.may_redeliver,
             detail=group.detail,
             changed_ms=group.changed_ms or None,
             positions=positions,
@@ -221,7 +225,7 @@ class _StreamTranslation:
 
     @property
     def back(self) -> bool:
-        """True for destination to source."""
+        """True to translate from the destination to the source."""
         return self.direction == TO_SOURCE
 
     def datastream(self) -> Datastream:
@@ -234,7 +238,8 @@ class _StreamTranslation:
         return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
 
     def followed(self, datastream: Datastream) -> StoredGroups:
-        """Return the stored state of the groups that follow, without hidden ones."""
+        """Return the stored state of the groups that follow, without groups that are hidden from the
+        caller."""
         keys = GroupKeys(datastream.group, datastream.name)
         found = self.services.followed_groups(datastream.destination, keys)
         groups = {
@@ -247,9 +252,7 @@ class _StreamTranslation:
         Unreachable."""
         hidden = self.hidden(group, datastream)
         if hidden:
-            raise Forbidden(
-                hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
-            )
+            raise Forbidden(hidden, advice="an operator can read it, or add it to groups of [clusters.NAME]")
         here, there = self.services.group_positions(self.job_of(group, datastream))
         return GroupPositions(
             {place: offset for place, offset in here.items() if self._is_of(datastream, place.topic)}, there
@@ -277,8 +280,8 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the moves with corrected reasons: a partition that has a task but no stored progress is also
-        mirrored."""
+        """Return the translated positions with corrected reasons: a partition with a task but without stored
+        progress is mirrored, although nothing is stored yet."""
         is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [
@@ -408,7 +411,7 @@ async def followed_group(
     def read() -> FollowedGroupAnswer:
         datastream = translations.datastream()
         if hidden := translations.hidden(group, datastream):
-            raise Forbidden(hidden, advice="ask an operator to add it to groups of [clusters.NAME]")
+            raise Forbidden(hidden, advice="an operator can add it to groups of [clusters.NAME]")
         found = translations.followed(datastream).groups.get(group)
         if not datastream.following_groups.selects(group):
             found = FollowedGroup(group, reason=FollowReason.EXCLUDED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,14 @@ class Pair:
     folder: Path
 
 
+TLS_LISTENER = "SSL"
+TLS_FILES = Path(__file__).parents[3] / "tests/data/tls"
+TLS_PROPERTIES: dict[str, object] = {
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.location": TLS_FILES / "broker.pem",
+}
+
+
 @contextmanager
 def clusters(
     *,
@@ -49,6 +57,7 @@ def clusters(
     heap_mib: int = 512,
     quick_start: bool = False,
     properties: Mapping[str, object] | None = None,
+    listeners: Sequence[str] = (),
 ) -> Iterator[Pair]:
     """Run both clusters; stop them and delete their data with the context."""
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +66,7 @@ def clusters(
             KafkaCluster(
                 name,
                 Path(folder) / name,
-                [NodePorts.free() for _ in range(nodes)],
+                [NodePorts.free(listeners) for _ in range(nodes)],
                 jvm=jvm,
                 properties=properties,
             )

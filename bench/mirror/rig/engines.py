@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bench.mirror.rig.clusters import Pair
+from bench.mirror.rig.clusters import TLS_FILES, TLS_LISTENER, Pair
 from headrace.process.machine_code import SWITCH
 from mirror.protocol.batches.compression import Codec
 from stack.jars import jar_sets
@@ -28,11 +28,18 @@ MIRROR_MAKER_TOPICS = ("mm2-", "source.checkpoints", "heartbeats")
 
 @dataclass(frozen=True)
 class Work:
-    """Topic to copy, its codec, and whether to tune for latency."""
+    """Topic to copy, its codec, whether to tune for latency, and whether clients connect with TLS."""
 
     topic: str
     codec: Codec
     latency: bool = False
+    tls: bool = False
+
+    def addresses(self, pair: Pair) -> tuple[str, str]:
+        """Return the bootstrap servers of the source and of the destination."""
+        if self.tls:
+            return pair.source.address_of(TLS_LISTENER), pair.target.address_of(TLS_LISTENER)
+        return pair.source.address, pair.target.address
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,22 @@ def headrace(
 ) -> Engine:
     """Return `headrace copy` with default settings and one worker, of the checkout in that directory."""
     target = f"{work.topic}-headrace"
-    command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
-    command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
+    settings = pair.folder / "headrace.toml"
+    settings.write_text(_headrace_settings(pair, work), encoding="utf-8")
+    command = [sys.executable, "-m", "headrace", "copy", "--config", str(settings)]
+    command += ["--source", "source", "--destination", "target"]
+    command += ["--topics", work.topic, "--rename", "*-headrace"]
     command += ["--start", "latest"] if work.latency else []
     process = _held(pair, "headrace", [*command, *options], environment, directory)
     return Engine("headrace", target, process)
+
+
+def _headrace_settings(pair: Pair, work: Work) -> str:
+    security = f'security = {{ protocol = "SSL", ca_file = "{TLS_FILES / "ca.pem"}" }}\n' if work.tls else ""
+    return "".join(
+        f'[clusters.{name}]\nbootstrap_servers = "{address}"\n{security}'
+        for name, address in zip(("source", "target"), work.addresses(pair), strict=True)
+    )
 
 
 def formers() -> dict[str, Callable[[Pair, Work], Engine]]:
@@ -85,12 +103,13 @@ def confluent_loop(pair: Pair, work: Work) -> Engine:
     return Engine("confluent-kafka", target, _held(pair, "loop", command))
 
 
-def mirror_maker(pair: Pair, work: Work) -> Engine:
-    """Return MirrorMaker 2 of the same Kafka release, tuned, in dedicated mode."""
+def mirror_maker(pair: Pair, work: Work, settings: Mapping[str, object] | None = None) -> Engine:
+    """Return MirrorMaker 2 of the same Kafka release, tuned, in dedicated mode, with additional settings."""
     folder = pair.folder / "mirror-maker"
     folder.mkdir(exist_ok=True)
     file = folder / "mm2.properties"
-    lines = [f"{key} = {value}" for key, value in _mirror_maker_settings(pair, work).items()]
+    chosen = _mirror_maker_settings(pair, work) | (settings or {})
+    lines = [f"{key} = {value}" for key, value in chosen.items()]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     logging = folder / "log4j2.xml"
     logging.write_text(_LOG4J, encoding="utf-8")
@@ -116,10 +135,11 @@ def _held(
 
 
 def _mirror_maker_settings(pair: Pair, work: Work) -> dict[str, object]:
+    source, target = work.addresses(pair)
     settings: dict[str, object] = {
         "clusters": "source, target",
-        "source.bootstrap.servers": pair.source.address,
-        "target.bootstrap.servers": pair.target.address,
+        "source.bootstrap.servers": source,
+        "target.bootstrap.servers": target,
         "source->target.enabled": "true",
         "target->source.enabled": "false",
         "source->target.topics": work.topic,
@@ -147,6 +167,10 @@ def _mirror_maker_settings(pair: Pair, work: Work) -> dict[str, object]:
         "target.producer.max.request.size": 10_485_760,
         "target.producer.send.buffer.bytes": 4_194_304,
     }
+    if work.tls:
+        files = {"ssl.truststore.type": "PEM", "ssl.truststore.location": TLS_FILES / "ca.pem"}
+        values = {"security.protocol": TLS_LISTENER, **files}
+        settings |= {f"{side}.{key}": value for side in ("source", "target") for key, value in values.items()}
     topics = ("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic")
     storages = ("config.storage", "offset.storage", "status.storage")
     return (

@@ -1,4 +1,4 @@
-"""`headrace token …`: manage access tokens. The token file holds only hashes."""
+"""`headrace token …`: manage access tokens. The token file contains only hashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add(
 ) -> None:
     """Create a token and print it once; only its hash is stored.
 
-    Running instances accept it immediately."""
+    Running instances accept the token immediately."""
     from api.access.tokens import add_entry, check_not_reserved, new_token, principal_named
     from headrace.console.durations import milliseconds
     from mirror.adapters.system_clock import SystemClock
@@ -87,7 +87,7 @@ def revoke(
 
 
 def _file(given: Path | None, config: Path | None) -> Path:
-    """Return the path of the token file. Raises ConfigError if none is configured."""
+    """Return the path of the token file. Raises ConfigError if no token file is configured."""
     from headrace.settings import load_settings
     from mirror.errors import ConfigError
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 def serve_metrics(section: str, host: str, port: int, registry: CollectorRegistry) -> None:
     """Serve the metrics in the background, unless the port is 0.
 
-    `section`: section of the settings that contains the port. Raises ConfigError if the port cannot be bound.
+    `section`: section of the settings with the port, for errors. Raises ConfigError if the port cannot be
+    bound.
     """
     from prometheus_client import start_http_server
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SwitchState(StrEnum):
-    """The requested state of the switch."""
+    """Requested state of the switch."""
 
     ON = "on"
     OFF = "off"
@@ -36,7 +36,7 @@ def acting(
 ) -> None:
     """Show or set whether monitors may request rebalances.
 
-    Also shows the rebalances that they requested in the last 24 hours."""
+    Also shows the rebalances that monitors requested in the last 24 hours."""
     client = connect(at, config)
     if wish is None:
         found = client.get("/v1/monitor")

@@ -97,7 +97,7 @@ def query(
 
 
 def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
-    """Return the placement of every table: the topic it ingests, retention and segments."""
+    """Return the placement of every table: topic, retention and segments."""
     from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
@@ -136,7 +136,8 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
 
 
 def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
-    """Create missing topics: Pinot would create them with the broker's default number of partitions."""
+    """Create missing topics, because Pinot would create a missing topic with the broker's default number of
+    partitions."""
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.model.topics import TopicDescription
 

@@ -53,7 +53,9 @@ def plan(
     capacity: Annotated[int | None, typer.Option(help="Capacity of a task in bytes per second.")] = None,
     capacity_of: Annotated[
         str,
-        typer.Option(help="Datastream of the service whose capacity is the default of the capacity options."),
+        typer.Option(
+            help="Datastream of the service whose capacity is used where a capacity option is missing."
+        ),
     ] = "",
     at: AtOption = "",
     messages: Annotated[int | None, typer.Option(help="Capacity of a task in messages per second.")] = None,
@@ -68,7 +70,7 @@ def plan(
         typer.Option(help="Kind of plan; full ignores the current placement."),
     ] = None,
     rebalance: Annotated[
-        bool | None, typer.Option(help="Level the load of tasks instead of only resolving overloads.")
+        bool | None, typer.Option(help="Balance the load of all tasks instead of only resolving overloads.")
     ] = None,
     strict: Annotated[
         bool, typer.Option(help="Exit 1 if a task is overloaded or a partition has no task.")
@@ -118,9 +120,9 @@ def plan(
 def _refuse_contradictions(
     given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
 ) -> None:
-    """Reject contradicting options. `given`: whether --input, --history, --since are set.
+    """Reject contradicting options. `given`: whether --input, --history and --since are set.
 
-    Raises InvalidRequest that names the option.
+    Raises InvalidRequest with the name of the option.
     """
     from mirror.errors import InvalidRequest
 
@@ -133,8 +135,8 @@ def _refuse_contradictions(
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """Return the capacity of the datastream's latest plan; empty without a name. Raises InvalidRequest if the
-    service has not planned the datastream yet."""
+    """Return the capacity in the latest plan of a datastream; empty if `name` is empty. Raises InvalidRequest
+    if the service has not planned the datastream yet."""
     if not name:
         return {}
     from headrace.commands.datastreams.connection import connect
@@ -187,8 +189,9 @@ def _read(path: Path) -> dict[str, Any]:
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Merge options into the document; options take precedence. Invalid parts of the document are kept, so
-    that validation reports them. A partial capacity is completed from the settings."""
+    """Merge the options into the document. Options take precedence over the document. Invalid parts of the
+    document are kept, so that validation reports them. Missing values of a capacity come from the
+    settings."""
     merged = {**document}
     for key, value in changes.items():
         if not isinstance(value, dict):
@@ -245,8 +248,8 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Recorded loads and options of a replay. `changes`: the given options. `notes`: gaps of the
-    recording."""
+    """Recorded loads and options of a replay. `changes`: values set by options. `notes`: descriptions of gaps
+    in the recorded loads."""
 
     hours: Hourly
     growth: float
@@ -258,7 +261,7 @@ class _Replay:
 
     @property
     def fallback(self) -> Fallback:
-        """Capacity and policy of the plans."""
+        """Capacity and policy with which the plans are computed."""
         from mirror.model.load import TaskCapacity
 
         fallback = _fallback(self.settings)
@@ -268,7 +271,7 @@ class _Replay:
 
     @property
     def limits(self) -> TaskLimits:
-        """Limits of the number of tasks and of their partitions."""
+        """Limits of the number of tasks and of the partitions per task."""
         from mirror.model.load import TaskLimits
 
         return TaskLimits(**self.changes.get("limits", {}))

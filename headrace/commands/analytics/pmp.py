@@ -31,7 +31,7 @@ class BackgroundService(Protocol):
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop, and join the thread."""
+        """Stop the service, and join its thread."""
         ...
 
     def is_running(self) -> bool:
@@ -48,8 +48,8 @@ _STOP_SECONDS: Final = 20.0
 def run(config: Config = None) -> None:
     """Run the Spark job that feeds samples to Pinot.
 
-    It writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or SIGINT,
-    1 on failure, 2 on an invalid setting.
+    The job writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or
+    SIGINT, 1 on failure, 2 on an invalid setting.
     """
     import structlog
 
@@ -97,7 +97,7 @@ def run(config: Config = None) -> None:
 
 
 def _create_topics(settings: HeadraceSettings) -> None:
-    """Create the output topics. An unreachable cluster does not prevent the start: Spark retries."""
+    """Create the output topics. An unreachable cluster does not prevent the start, because Spark retries."""
     import structlog
 
     from mirror.adapters.kafka_admin import KafkaAdmin
@@ -170,7 +170,7 @@ def sampler(
 def decode() -> None:
     """Decode samples from stdin (hex, one per line) to JSON.
 
-    An empty line is an empty value."""
+    An empty line stands for a record with an empty value."""
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:
@@ -194,8 +194,7 @@ def loads(
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
-    Notes on stderr count the loads that are old (held) and those that cover only part of the window
-    (partial)."""
+    Notes on stderr count loads that are old (held) and loads that cover only part of the window (partial)."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
@@ -269,7 +268,7 @@ def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Eve
 def _until_stopped(services: Sequence[BackgroundService], stopping: threading.Event) -> None:
     """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
-    Raises the failure of a service.
+    Raises the error of a service that failed.
     """
     _heed_stop_signals(stopping)  # Spark has installed its own handler
     started: list[BackgroundService] = []

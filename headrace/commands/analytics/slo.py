@@ -60,9 +60,9 @@ def import_slos(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace objectives with those of OpenSLO documents.
+    """Replace objectives by the objectives in OpenSLO documents.
 
-    Datastreams without a document keep their objectives. An invalid document rejects the whole import.
+    Datastreams without a document keep their objectives. If a document is invalid, nothing is imported.
     """
     from headrace.console.datastreams.manifests import documents_of
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
@@ -97,7 +97,7 @@ def import_slos(
 def _import_one(
     client: RestClient, name: str, objectives: list[Any], cause: dict[str, str], dry_run: bool
 ) -> str:
-    """Import the objectives of one datastream, and return the outcome. Raises HeadraceError."""
+    """Import the objectives of one datastream, and return the result as text. Raises HeadraceError."""
     from headrace.console.resources import path_of
 
     path, patch = path_of(name), {"objectives": objectives}

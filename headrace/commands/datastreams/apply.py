@@ -49,7 +49,9 @@ def apply(
     requested_by: WhoOption = "",
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Wait until deletions are complete; incomplete ones count as failed."),
+        typer.Option(
+            "--wait", help="Wait until deletions are complete; incomplete deletions count as failed."
+        ),
     ] = False,
     timeout: TimeoutOption = "",
     at: AtOption = "",
@@ -58,9 +60,9 @@ def apply(
 ) -> None:
     """Create and change datastreams to match files.
 
-    Shows the changes and asks for confirmation first. A datastream that was modified in the meantime is
-    rejected. Exits with 0 if all datastreams match, 1 if a change failed or was rejected, 2 on wrong usage;
-    with --check, 3 on any difference.
+    Shows the changes and asks for confirmation first. The change of a datastream that has been modified in
+    the meantime is rejected. Exits with 0 if all datastreams match, 1 if a change failed or was rejected, 2
+    on wrong usage; with --check, 3 on any difference.
     """
     from headrace.console.datastreams.conditions import remaining_datastreams
     from headrace.console.datastreams.difference import StepKind, carry_out, find_difference

@@ -1,4 +1,4 @@
-"""Connection of commands to a service, and output of a datastream."""
+"""Client of a service for commands, and output of a datastream."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Names without characters that a shell interprets. Names with other characters could inject a command."""
+"""Matches names without characters that a shell interprets. Only these names are completed, because others
+could inject a command."""
 _COMPLETION_SECONDS: Final = 1.0
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of datastreams that start with `incomplete`; none if no service responds in time."""
+    """Return the names of datastreams that start with `incomplete`; empty if no service responds in time."""
     from headrace.console.resources import DATASTREAMS
     from mirror.errors import HeadraceError
 
@@ -49,10 +50,10 @@ WhoOption = Annotated[
 def connect(
     at: str, config: Path | None, timeout_seconds: float = 30.0, *, looks_up: bool = True
 ) -> RestClient:
-    """Return a client for the instances of the options or the settings. Raises InvalidRequest for an invalid
-    address.
+    """Return a client of the instances at `at` or, if it is empty, at the configured addresses.
 
-    If none of the settings responds, the store is read for live ones, unless `looks_up` is false."""
+    `looks_up`: whether the client reads the addresses of live instances from the coordination store if no
+    configured address responds. Raises InvalidRequest for an invalid address."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
@@ -76,7 +77,7 @@ def connect(
 
 
 def _live_addresses(config: Path | None) -> Sequence[str]:
-    """Return the addresses of the instances that the coordination store lists."""
+    """Return the addresses of the live instances in the coordination store."""
     from headrace.console.access.caller import services_at
     from headrace.coordination.client import viewed
     from headrace.settings import load_settings
@@ -95,7 +96,8 @@ def _live_addresses(config: Path | None) -> Sequence[str]:
 
 
 def _checked_access(config: Path | None, at: str) -> ServiceAccess:
-    """Return the access from the validated settings. Raises ConfigError that names every invalid setting."""
+    """Return the addresses and credentials from the validated settings. Raises ConfigError with all invalid
+    settings."""
     from headrace.console.access.caller import ServiceAccess
     from headrace.settings import load_settings
 

@@ -1,4 +1,5 @@
-"""`headrace groups list`, `lag` and `explain`: consumer groups that follow to the destination."""
+"""`headrace groups list`, `lag` and `explain`: consumer groups whose positions are copied to the
+destination."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def list_groups(
             "type": group["kind"],
             "follows": "yes" if group["follows"] else "no",
             "positions": f"{_followed(group)} of {len(group['positions'])}",
-            "reason": "; ".join([*group["reasons"], *([group["detail"]] if group["detail"] else [])]),
+            "reason": "; ".join([*group["reasons"], *_remarks(group)]),
         }
         for group in found["groups"]
     ]
@@ -74,8 +75,16 @@ def explain(
         console().print("follows")
     else:
         console().print(f"does not follow: {'; '.join(found['reasons'])}")
-    if found["detail"]:
-        console().print(found["detail"])
+    for remark in _remarks(found):
+        console().print(remark)
+
+
+def _remarks(group: dict[str, Any]) -> list[str]:
+    """Return the error message of a group, and what its state does not show."""
+    remarks = [group["detail"]] if group["detail"] else []
+    if group["may_redeliver"] and group["follows"]:
+        remarks.append("may receive records after its position again")
+    return remarks
 
 
 def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
@@ -94,7 +103,7 @@ def _positions(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _show_age(found: dict[str, Any]) -> None:
-    """Print when the groups were synchronised."""
+    """Print how long ago the groups were synchronised."""
     if found["round_ms"] is None:
         console().print("not synchronised yet: check the option groups and the health of the leader")
     else:

@@ -26,7 +26,7 @@ PairsOption = Annotated[
 ]
 
 _SELECTING: Final = frozenset({"source", "destination", "metadata"})
-"""Fields of a definition that determine the copied topics."""
+"""Fields of a definition that determine which topics are copied."""
 
 
 @with_fields(creates=True)
@@ -71,8 +71,8 @@ def update(
 ) -> None:
     """Change a datastream while it runs.
 
-    Only added partitions start, and only removed ones stop. An update that stops partitions lists them and
-    asks for confirmation.
+    Only added partitions start, and only removed partitions stop. An update that stops partitions lists them
+    and asks for confirmation.
     """
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
@@ -85,8 +85,8 @@ def update(
 
 
 def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
-    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if no terminal can
-    confirm.
+    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if there is no terminal
+    to confirm on.
     """
     if not plan["stops"]:
         return
@@ -106,17 +106,20 @@ def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
 def list_all(
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
     owner: Annotated[
-        str | None, typer.Option(help="Only datastreams of this owner.", show_default=False)
+        str | None, typer.Option(help="Show only datastreams of this owner.", show_default=False)
     ] = None,
     status: Annotated[
         list[str] | None,
-        typer.Option(help="Only datastreams in this state, such as READY; repeatable.", show_default=False),
+        typer.Option(
+            help="Show only datastreams in this state, such as READY; repeatable.", show_default=False
+        ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Only datastreams that copy from this cluster.", show_default=False)
+        str | None,
+        typer.Option(help="Show only datastreams that copy from this cluster.", show_default=False),
     ] = None,
     destination: Annotated[
-        str | None, typer.Option(help="Only datastreams that copy to this cluster.", show_default=False)
+        str | None, typer.Option(help="Show only datastreams that copy to this cluster.", show_default=False)
     ] = None,
     at: AtOption = "",
     config: ConfigOption = None,
@@ -164,7 +167,7 @@ def _pauses(datastream: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Join the fields with slashes; empty for the missing part of a damaged definition."""
+    """Join the fields with slashes; return an empty string if `part` is missing in a damaged definition."""
     return "/".join(part[field] for field in fields) if part else ""
 
 

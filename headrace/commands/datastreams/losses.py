@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 LostNameArgument = Annotated[
-    str, typer.Argument(help="Name of the lost datastream, unless --all.", show_default=False)
+    str, typer.Argument(help="Name of the lost datastream, unless --all is given.", show_default=False)
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 
 
 def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List datastreams whose definitions the coordination store lost."""
+    """List datastreams missing from the coordination store."""
     found = connect(at, config).get(LOST_DATASTREAMS)
     if as_json:
         print_json(found)
@@ -92,8 +92,8 @@ def forget(
 def _each(
     client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
 ) -> None:
-    """Act on one or all lost datastreams; a failure does not stop the others. Raises InvalidRequest unless
-    exactly one of the name and --all is given."""
+    """Call `act` for one or all lost datastreams. With --all, the remaining datastreams are processed after a
+    failure. Raises InvalidRequest unless exactly one of the name and --all is given."""
     from headrace.errors import EXIT_FAILED
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 

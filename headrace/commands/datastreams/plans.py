@@ -21,7 +21,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the plan.")
 def plan(
     name: NameArgument,
     full: Annotated[
-        bool, typer.Option(help="Also move partitions that could stay, if that pays off.")
+        bool, typer.Option(help="Also move partitions that could stay, if this frees enough capacity.")
     ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
@@ -61,7 +61,7 @@ def apply_plan(
 ) -> None:
     """Apply a computed plan, if it is still valid.
 
-    A plan can be applied once; an outdated one is rejected without changes."""
+    A plan can be applied once. An outdated plan is rejected without changes."""
     seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
     body = {**_requester(requested_by), **({"force": True} if force else {})}
     answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", body)

@@ -50,8 +50,8 @@ def _known(partition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _movement(partition: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of the movement state. The reason of the lane's state takes precedence over that of
-    the movement state."""
+    """Return the cells of a table row that describe the movement state. The reason of the lane's own state
+    takes precedence over the reason of the movement state."""
     found = partition.get("movement") or {
         "state": "?",
         "eta_seconds": None,
@@ -113,8 +113,8 @@ def wait(
 ) -> None:
     """Wait until a datastream meets a condition.
 
-    running: every partition is being copied or was paused by an operator. caught-up: running, and level with
-    the source. Exits with 1 on timeout.
+    running: every partition is being copied or was paused by an operator. caught-up: also, no partition lags
+    by more than --lag records. Exits with 1 on timeout.
     """
     from headrace.console.datastreams.conditions import wait_until
     from headrace.console.durations import milliseconds

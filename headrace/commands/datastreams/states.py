@@ -275,7 +275,7 @@ def _act(
     dry_run: bool,
     **more: Any,
 ) -> None:
-    """Run an action on a datastream or its partitions, and print the updated datastream or the changes of a
+    """Perform an action on a datastream or its partitions. Print the updated datastream, or the changes of a
     dry run.
     """
     body = {"reason": reason, "requested_by": requested_by, **more}
@@ -286,7 +286,7 @@ def _act(
 def _act_on_group(
     client: RestClient, prefix: str, action: str, body: dict[str, Any], *, as_json: bool, dry_run: bool
 ) -> None:
-    """Run an action on a group, and print the updated datastreams or the changes of a dry run."""
+    """Perform an action on a group. Print the updated datastreams, or the changes of a dry run."""
     answer = client.post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
     if dry_run or as_json:
         show_outcome(answer, as_json=as_json, dry_run=dry_run)
@@ -304,8 +304,8 @@ def _conclude(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Wait for the operation, or print the updated datastream. A damaged definition is removed immediately,
-    without an operation to wait for."""
+    """Wait for the operation, or print the updated datastream. There is no operation to wait for if a damaged
+    definition was removed."""
     if seconds is not None and location:
         await_end(client, location, seconds, as_json=as_json)
     else:
@@ -313,7 +313,7 @@ def _conclude(
 
 
 def _end_of(duration: str, until: str) -> dict[str, Any]:
-    """Return the end of a pause for a request body. Raises InvalidRequest."""
+    """Return the fields of a request body that set the end of a pause. Raises InvalidRequest."""
     from headrace.console.durations import milliseconds
 
     length = {"for_seconds": milliseconds(duration) / 1000} if duration else {}

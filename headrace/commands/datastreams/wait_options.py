@@ -23,10 +23,10 @@ _USUAL: str = "60s"
 
 
 def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> float | None:
-    """Return the time to wait in seconds, None without --wait.
+    """Return the time to wait in seconds; None without --wait.
 
-    `is_done`: whether the command starts an operation; `how`: the options that prevent it, for the error.
-    Raises InvalidRequest for contradicting options.
+    `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
+    error. Raises InvalidRequest for contradicting options.
     """
     from headrace.console.durations import milliseconds
     from mirror.errors import InvalidRequest
@@ -39,7 +39,7 @@ def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> flo
 
 
 def await_end(client: RestClient, location: str, seconds: float, *, as_json: bool) -> None:
-    """Wait for an operation and print its result. Exits with 1 if it failed. Raises TimedOut."""
+    """Wait for an operation and print its result. Exits with 1 if the operation failed. Raises TimedOut."""
     from headrace.console.operations import FAILED, wait_for_end
 
     ended = wait_for_end(client, location, seconds)

@@ -57,7 +57,7 @@ def doctor(
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Silence the logs of libraries: the findings report their failures."""
+    """Silence the logs of libraries, because the findings already report their failures."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -29,7 +29,7 @@ def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOptio
 
         raise HeadraceError(
             NONE_JOINED,
-            advice="wait some seconds; if this persists, headrace doctor and the log show the reason",
+            advice="wait a few seconds; if still no instance joins, run headrace doctor and read the log",
         )
 
 

@@ -31,7 +31,7 @@ def lag(
 ) -> None:
     """Show the lag of each datastream, largest first.
 
-    An unknown lag is shown as unknown. Datastreams that share tasks are shown in one line.
+    Datastreams that share tasks are shown in one line.
     """
     if name:
         from headrace.commands.datastreams.reads import lag as lag_of_one
@@ -51,9 +51,9 @@ def lag(
 
 
 def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sum the lanes of `GET /v1/lanes` by datastream, unknown and largest lags first. Records and age are
-    None if the lag of every partition is unknown; `unknown` counts partitions that are not included in the
-    sums."""
+    """Sum the lags of the lanes in `GET /v1/lanes` by datastream. Datastreams with an unknown lag come first;
+    the others follow in descending order of lag. Records and age are None if the lag of every partition is
+    unknown. `unknown`: number of partitions that are not included in the sums."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for lane in lanes:
         groups[lane["datastream"]].append(lane)

@@ -21,17 +21,17 @@ def lanes(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only lanes of this datastream or its group.",
+            help="Show only lanes of this datastream or its group.",
             show_default=False,
             autocompletion=complete_name,
         ),
     ] = "",
-    instance: Annotated[str, typer.Option(help="Only lanes of this instance.", show_default=False)] = "",
+    instance: Annotated[str, typer.Option(help="Show only lanes of this instance.", show_default=False)] = "",
     movement: Annotated[
         list[str] | None,
-        typer.Option(help="Only lanes in this movement state, such as STALL; repeatable."),
+        typer.Option(help="Show only lanes in this movement state, such as STALL; repeatable."),
     ] = None,
-    troubled: Annotated[bool, typer.Option("--troubled", help="Only lanes that are not OK.")] = False,
+    troubled: Annotated[bool, typer.Option("--troubled", help="Show only lanes that are not OK.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 100,
     at: AtOption = "",
     config: ConfigOption = None,
@@ -39,7 +39,8 @@ def lanes(
 ) -> None:
     """Show instance, rate, lag and state of each partition.
 
-    The worst state comes first; within a state, unknown lags, then the largest."""
+    The worst state comes first. Within a state, partitions with an unknown lag come first, then those with
+    the largest lag."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {word.upper() for word in movement or ()}
@@ -63,7 +64,7 @@ def lanes(
 
 
 def state_of(lane: Mapping[str, Any]) -> str:
-    """Return the movement state of a lane; `?` while unknown."""
+    """Return the movement state of a lane; `?` if it is unknown."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 

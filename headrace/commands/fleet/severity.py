@@ -14,10 +14,10 @@ _DAMAGED: Final = "DAMAGED"
 
 
 class StatusSeverity(IntEnum):
-    """Severity, worst first."""
+    """Severity of a datastream, worst first."""
 
     LOSS = 0
-    """Records are being lost, or will be within hours."""
+    """The source is deleting uncopied records, or will do so within hours."""
     SET_ASIDE = 1
     LATE = 2
     STUCK = 3
@@ -35,7 +35,8 @@ class StatusSeverity(IntEnum):
 
 
 def severity_of_state(state: str) -> StatusSeverity:
-    """Return the severity of a movement state; BEHIND for any other state, including unknown ones."""
+    """Return the severity of a movement state; BEHIND for all states that are not listed here, including
+    unknown states."""
     if state in _STUCK:
         return StatusSeverity.STUCK
     return {"OK": StatusSeverity.WELL, _BY_WISH: StatusSeverity.HALTED}.get(state, StatusSeverity.BEHIND)
@@ -48,8 +49,8 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> StatusSeverity:
-    """Return the worst severity of a datastream, from the resources of /v1. `has_recovered`: the datastream
-    meets its objective again, but the incident is still open."""
+    """Return the worst severity of a datastream, derived from the resources of /v1. `has_recovered`: whether
+    the datastream meets its objective again while its incident is still open."""
     return min(_found(datastream, movement, incident, has_recovered), default=StatusSeverity.WELL)
 
 

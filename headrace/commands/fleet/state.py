@@ -1,4 +1,4 @@
-"""`headrace state …`: move the state of a service between its possible stores."""
+"""`headrace state …`: move the state of a service from one coordination store to another."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def export_state(
 ) -> None:
     """Write the state of a stopped service to a file.
 
-    Reads the coordination store that the settings name. The file contains the secret of the service: only you
-    can read it.
+    Reads the configured coordination store. The file contains the secret of the service and is readable only
+    by its owner.
     """
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import to_document
@@ -53,8 +53,7 @@ def import_state(
 ) -> None:
     """Write an exported state to an empty store.
 
-    Writes to the coordination store that the settings name, which must be empty. An interrupted import can be
-    repeated.
+    Writes to the configured coordination store, which must be empty. An interrupted import can be repeated.
     """
     from headrace.coordination.client import connected, store_name
     from headrace.coordination.document import from_document

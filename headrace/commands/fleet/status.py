@@ -34,7 +34,7 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
     Datastreams with the worst problem come first. Parts that cannot be fetched are shown as unknown. Exits
     with 1 if a datastream is late, stuck, quarantined or will lose records within hours, if an instance is
-    unhealthy, if none has joined, or if a part is unknown; otherwise with 0.
+    unhealthy, if no instance has joined, or if a part is unknown; otherwise with 0.
     """
     found, unknown = _ask(connect(at, config))
     rows = list(_rows(found))
@@ -54,7 +54,8 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts, and return them with the failures by part. Raises HeadraceError if all fail."""
+    """Fetch all parts. Return the fetched parts, and the errors of the other parts. Raises HeadraceError if
+    no part can be fetched."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -126,7 +127,8 @@ def _row(
 
 
 def _objective(datastream: Mapping[str, Any]) -> list[str]:
-    """Format the objectives; if there are none, the single objective without a budget."""
+    """Format the objectives of a datastream or, if there are none, its single objective without an error
+    budget."""
     found = datastream["objectives"] or ([datastream["objective"]] if datastream["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
@@ -164,7 +166,8 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Return the time (epoch ms) since which the objective is met again, while the incident is still open."""
+    """Return the time (epoch ms) since which the objective of an open incident is met again; None if it is
+    still missed."""
     turns = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
     ]

@@ -1,1 +1,1 @@
-"""Commands for pairs of clusters, below `headrace dr`. `session.py` has their shared parts."""
+"""Subcommands of `headrace dr` for pairs of clusters. `session.py` contains the functions that they share."""

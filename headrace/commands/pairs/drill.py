@@ -16,15 +16,18 @@ def drill(
     pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
     duration: Annotated[str, typer.Option("--for", help="Time to write records at each cluster.")] = "10s",
     deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the steps without executing them.")
+    ] = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rehearse a switch-over and the way back on a separate topic.
+    """Rehearse a switch-over and its reversal on a separate topic.
 
-    The datastreams of the pair are not touched. The topic, its datastream and the fence are removed at the
-    end; the next drill cleans up after an interrupted one. Exits with 1 if a step fails or misses a target.
+    The drill does not touch the datastreams of the pair. At the end it removes its topic, datastream and
+    fence; if a drill is interrupted, the next drill removes them. Exits with 1 if a step fails or misses a
+    target.
     """
     from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds

@@ -16,7 +16,8 @@ from headrace.console.terminal import console, note, print_json, print_text
 
 
 class _ReportGroup(DefaultCommandGroup):
-    """Group in which `headrace dr report NAME` is short for `headrace dr report create NAME`."""
+    """Command group with a default command: `headrace dr report NAME` is short for `headrace dr report create
+    NAME`."""
 
     default: ClassVar[str] = "create"
 
@@ -29,7 +30,9 @@ def create(
     pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
     operation: Annotated[
         str,
-        typer.Option(help="Identity in the history of dr status (default: last).", show_default=False),
+        typer.Option(
+            help="Id of the switch-over in the history of dr status (default: last).", show_default=False
+        ),
     ] = "",
     output: Annotated[
         Path | None,
@@ -45,8 +48,8 @@ def create(
 ) -> None:
     """Write a signed report on the last switch-over, as JSON and HTML.
 
-    It states operator, stages with times, targets and actual values, positions, groups, audits and gaps.
-    While a switch-over is in progress, it is about that one.
+    The report states operator, stages with times, targets and actual values, positions, groups, audits and
+    gaps. If a switch-over is in progress, the report covers that switch-over.
     """
     from headrace.dr.drill import drill_book
     from headrace.dr.report_page import page_of
@@ -79,7 +82,7 @@ def check(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the signature of a report. Exits with 1 if a byte was altered."""
+    """Check the signature of a report. Exits with 1 if the report was altered."""
     from headrace.settings import load_settings
     from mirror.audit.certificate import check_page, read_certificate, verification_key
     from mirror.jobs.dr.report import KIND

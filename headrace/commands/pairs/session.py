@@ -1,4 +1,4 @@
-"""Shared parts of the commands for pairs of clusters."""
+"""Options and functions that the commands for pairs of clusters share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 PairArgument = Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")]
 DeadlineOption = Annotated[str, typer.Option(help="Time after which an incomplete operation is undone.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without doing them.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without executing them.")]
 
 
 def deadline_seconds(deadline: str) -> float:
-    """Return a duration such as 10m in seconds. Raises InvalidRequest."""
+    """Parse a duration such as 10m, and return it in seconds. Raises InvalidRequest."""
     from headrace.console.durations import milliseconds
 
     return milliseconds(deadline) / 1000
@@ -33,7 +33,7 @@ def deadline_seconds(deadline: str) -> float:
 def open_session(
     pair: str, at: str, config: Path | None, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:
-    """Open the connections of a command. Raises as `pair_session`."""
+    """Open the connections that a command needs. Raises the errors of `pair_session`."""
     from headrace.dr.session import pair_session
     from headrace.settings import load_settings
 
@@ -44,7 +44,7 @@ def open_session(
 def show_plan(
     session: PairSession, state: PairState, *, as_json: bool, facts: Mapping[str, Any] | None = None
 ) -> None:
-    """Show the remaining steps of an operation. `facts`: further values for --json."""
+    """Show the remaining steps of an operation. `facts`: further values to include with --json."""
     from headrace.dr.acts import plan_of
     from mirror.jobs.dr.operation import operation_of
 
@@ -56,14 +56,14 @@ def show_plan(
 
 
 def result_of(session: PairSession, state: PairState) -> dict[str, Any]:
-    """Return the document of an operation that has ended."""
+    """Return the JSON document about the last completed operation."""
     past = state.history[-1].model_dump(mode="json")
     rto_ms = session.settings.rto_seconds * 1000
     return {"pair": session.name, "active": state.active, **past, "rto_met": past["closed_ms"] <= rto_ms}
 
 
 def conclude(session: PairSession, state: PairState, *, as_json: bool) -> None:
-    """Show the end of an operation. Exits with 1 if it was undone."""
+    """Show the result of an operation. Exits with 1 if the operation was undone."""
     past = state.history[-1]
     if as_json:
         print_json(result_of(session, state))

@@ -1,4 +1,4 @@
-"""`headrace dr tail`: records that a lost cluster has beyond the fork."""
+"""`headrace dr tail`: records that only the lost cluster has, because they were written after the fork."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def export(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the undecided records to Avro files, and record it.
+    """Write the undecided records to Avro files, and record the export.
 
-    The tail remains undecided. headrace copy --source file:FOLDER reads the files.
+    The records remain undecided. headrace copy --source file:FOLDER reads the files.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         if dry_run:
@@ -89,8 +89,9 @@ def replay(
 ) -> None:
     """Write the undecided records to the active cluster, each once.
 
-    They keep their order in each partition, and have a header headrace-replayed. Denies the principals of the
-    pair Write at the lost cluster first. Run it again after an interruption: it continues.
+    Records keep their order in each partition and get a header headrace-replayed. Before writing, the command
+    denies Write at the lost cluster to the principals of the pair. An interrupted replay continues if you run
+    the command again.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=as_json)
@@ -106,9 +107,9 @@ def skip(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Leave the undecided records where they are, and record it.
+    """Leave the undecided records where they are, and record the decision.
 
-    Denies the principals of the pair Write at the lost cluster first.
+    First denies Write at the lost cluster to the principals of the pair.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
@@ -117,7 +118,7 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Run a decision about the tail, or show its steps. `action`: its `Kind`."""
+    """Carry out a decision about the tail, or show its steps. `action`: value of its `Kind`."""
     from mirror.jobs.dr.operation import Kind
 
     seconds = deadline_seconds(deadline)

@@ -1,4 +1,5 @@
 """Service addresses and credentials of commands. Start with `quick.py`.
 
-Nothing here imports pydantic or the settings of another package: that takes ten times as long as most calls.
+Modules here do not import pydantic or the settings of another package, because these imports take ten times
+as long as most calls.
 """

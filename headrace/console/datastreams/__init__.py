@@ -1,5 +1,6 @@
 """Datastreams on the command line.
 
-`fields.py` defines their options, `manifests.py` reads definition files, `difference.py` computes and applies
-changes, `changes.py` prints them, and `conditions.py` waits for a condition.
+`fields.py` defines the options for the fields of a datastream, `manifests.py` reads definition files,
+`difference.py` computes and applies changes, `changes.py` prints changes, and `conditions.py` waits for a
+condition.
 """

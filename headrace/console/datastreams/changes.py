@@ -1,4 +1,4 @@
-"""Output of dry runs: effects of a change to a datastream, and plans of its tasks."""
+"""Output of dry runs: the effects of changing a datastream, and plans of its tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COSTS: Final = (
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return a row per change; a new definition has a row per set field."""
+    """Return one row per change. For a new definition, return one row per field that is set."""
     rows: list[Mapping[str, Any]] = []
     for change in changes:
         is_new = change["before"] is None and isinstance(change["after"], Mapping)
@@ -95,7 +95,8 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
 
 
 def print_tasks(answer: Mapping[str, Any]) -> None:
-    """Print the tasks that a plan adds or removes. Earlier versions do not report these values."""
+    """Print the tasks that a plan adds or removes. Instances of earlier versions do not report these
+    tasks."""
     if answer.get("task_changes"):
         print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 

@@ -1,4 +1,5 @@
-"""Differences between definition files and a service, and their application, for `headrace apply`.
+"""Computation and application of the differences between definition files and a service, for `headrace
+apply`.
 
 Each step sends the ETag of the compared version, so that the service rejects the step if the datastream has
 changed since then.
@@ -30,14 +31,14 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class PruneScope:
-    """Selection of datastreams that are deleted if they are in no file: by owner, metadata labels, or both.
-    Damaged datastreams, and those being deleted, are never selected."""
+    """Selection of the datastreams to delete if no file defines them: by owner, by metadata labels, or both.
+    Damaged datastreams and datastreams that are already being deleted are never selected."""
 
     owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, found: Mapping[str, Any]) -> bool:
-        """Return whether the selection contains a datastream."""
+        """Return whether the selection includes the datastream."""
         metadata = found["metadata"]
         if found["status"] in _NOT_OURS or (self.owner and found["owner"] != self.owner):
             return False
@@ -46,8 +47,8 @@ class PruneScope:
 
 @dataclass(frozen=True)
 class DatastreamChange:
-    """A change of one datastream. `version`: the ETag that was read. `definition`: the definition in the
-    file, or that of the deleted datastream. `plan`: result of the dry run."""
+    """A change of one datastream. `version`: ETag of the compared version. `definition`: definition in the
+    file or, for a deletion, the present definition. `plan`: result of the dry run."""
 
     kind: StepKind
     name: str
@@ -58,21 +59,22 @@ class DatastreamChange:
 
 @dataclass(frozen=True)
 class DatastreamDifference:
-    """Steps in order, names of unchanged datastreams, and reasons by name for rejected datastreams."""
+    """Changes in the order of execution, names of unchanged datastreams, and the reason for each rejected
+    datastream by name."""
 
     steps: tuple[DatastreamChange, ...]
     unchanged: tuple[str, ...]
     refused: Mapping[str, str]
 
     def of(self, kind: StepKind) -> list[DatastreamChange]:
-        """Return the steps of a kind."""
+        """Return the changes of one kind."""
         return [step for step in self.steps if step.kind is kind]
 
 
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> DatastreamDifference:
-    """Run a dry run of each definition, and return the changes. `scope`: None to delete nothing.
+    """Do a dry run of each definition, and return the changes. `scope`: None to delete nothing.
 
     Raises Unreachable; other errors are returned in `refused`.
     """
@@ -97,7 +99,8 @@ def find_difference(
 
 
 def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
-    """Return the step for a definition, None if unchanged. Raises HeadraceError if the service rejects it."""
+    """Return the change that a definition requires; None if it requires none. Raises HeadraceError if the
+    service rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1
@@ -130,7 +133,7 @@ def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterabl
 def carry_out(
     client: RestClient, steps: Sequence[DatastreamChange], reason: str, requested_by: str
 ) -> dict[str, str]:
-    """Run the steps and return the failures by name. Stops if the service becomes unreachable."""
+    """Apply the changes and return the failures by name. Stops if the service becomes unreachable."""
     failed: dict[str, str] = {}
     for number, step in enumerate(steps):
         try:

@@ -1,7 +1,7 @@
 """Fields of a datastream as options: one table for `headrace datastream create` and `update`.
 
-A command takes them as `**options`; `with_fields` sets the signature from which the command line is
-generated. Options that are not given are None, so that the service's defaults apply.
+A command receives the options as `**options`. `with_fields` sets the signature from which typer generates the
+command line. Options that are not given are None, so that the service's defaults apply.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Command = TypeVar("Command", bound=Callable[..., None])
 class FieldOption:
     """A field as an option.
 
-    place: path in a definition. at_creation: default of create. may_change: whether update has the option.
-    required: create requires it, and update cannot unset it. read: converts the given value to the value in a
-    definition. is_former: deprecated and hidden from help.
+    `place`: path in a definition. `at_creation`: default of `create`. `may_change`: whether `update` has the
+    option. `required`: whether `create` requires the option, in which case `update` cannot unset the field.
+    `read`: converts the value of the option to the value in a definition. `is_former`: whether the option is
+    deprecated and hidden in the help.
     """
 
     name: str
@@ -46,11 +47,11 @@ class FieldOption:
 
     @property
     def flag(self) -> str:
-        """The option without leading dashes."""
+        """Name of the option without leading dashes."""
         return self.name.replace("_", "-")
 
     def parameter(self, *, creates: bool) -> inspect.Parameter:
-        """Return the parameter for typer."""
+        """Return the parameter from which typer generates the option."""
         is_given = creates and (self.required or self.at_creation is not None)
         option = typer.Option(help=self.help, min=self.least, show_default=is_given, hidden=self.is_former)
         kind = self.kind if is_given else self.kind | None
@@ -84,7 +85,7 @@ def _of(*groups: str) -> Iterator[FieldOption]:
 
 
 def _number(option: DatastreamOption, text: str) -> int | str:
-    """Return the number, or the word that is allowed besides numbers. Raises InvalidRequest."""
+    """Parse the value of an option that allows numbers and one word. Raises InvalidRequest."""
     if text == option.word:
         return text
     return bounds.digits(f"--{option.name.replace('_', '-')}", text, 1, int(option.most or bounds.LARGEST_MS))
@@ -122,7 +123,7 @@ FIELDS: Final = (
         "rename",
         ("destination", "name"),
         str,
-        "Destination topic; * is the source name.",
+        "Destination topic; * stands for the source name.",
         may_change=False,
     ),
     *_of("destination"),
@@ -172,7 +173,7 @@ _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     **{field.flag: field.place for field in FIELDS if field.may_change and not field.required},
     "objective-ms": ("objective",),
 }
-"""Options whose fields can be unset; any other name is a metadata key."""
+"""Options whose fields can be unset, with their paths. Any other name to unset is a metadata key."""
 _FORMER: Final = frozenset(field.flag for field in FIELDS if field.is_former)
 
 
@@ -182,7 +183,8 @@ def unset_names() -> str:
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:
-    """Return a decorator that replaces `**options` of a command with an option per settable field."""
+    """Return a decorator that replaces `**options` of a command with one option for each field that can be
+    set."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
@@ -207,8 +209,9 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the given options and metadata as a partial definition. Options are by name, None if not given;
-    `pairs` are `KEY=VALUE`. Raises InvalidRequest for an invalid pair or value."""
+    """Return the given options and metadata as a partial definition. `options`: values by name; None if an
+    option is not given. `pairs`: metadata as `KEY=VALUE`. Raises InvalidRequest for an invalid pair or
+    value."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None and value != []:

@@ -15,12 +15,13 @@ STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _STATE: Final = ("status", "problem", "pauses", "halt", "planning")
-"""Fields of a GET response that are not part of the definition; they are not applied."""
+"""Fields of a GET response that are not part of the definition and are therefore ignored."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A definition in a file, without the state fields of `get`. `where`: file and document number."""
+    """A definition in a file, without the state fields that GET responses contain. `where`: file and document
+    number."""
 
     name: str
     where: str
@@ -28,7 +29,7 @@ class Manifest:
 
 
 def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
-    """Read the definitions of files, of the files in folders, and of stdin (`-`), in order. Raises
+    """Read the definitions in order from files, from the files in folders, and from stdin (`-`). Raises
     InvalidRequest with all problems, and OSError."""
     found: dict[str, Manifest] = {}
     wrong: list[str] = []
@@ -50,7 +51,7 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
 
 
 def documents_of(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield location and content of each document of a file, of the files in a folder, or of stdin (`-`).
+    """Yield the location and content of each document in a file, in the files of a folder, or in stdin (`-`).
     Raises InvalidRequest, OSError."""
     for file in _files(path):
         text = read_stdin() if str(file) == STDIN else _text(file)

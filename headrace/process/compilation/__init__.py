@@ -1,5 +1,5 @@
 """Compilation of the data plane with `mypyc`.
 
-Imports only `headrace.process.machine_code`, which lists the modules and uses the build. Read `builds.py`
-first.
+This package imports only `headrace.process.machine_code`, which lists the modules to compile and uses the
+build. Read `builds.py` first.
 """

@@ -1,7 +1,7 @@
 """Compile the data plane.
 
-python -m headrace.process.compilation check             return whether the build exists
-python -m headrace.process.compilation build              compile it into .cache/compiled
+python -m headrace.process.compilation check exit with 0 if the build exists python -m
+headrace.process.compilation build compile the data plane into .cache/compiled
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.process.compilation.builds import build, check
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command that `arguments` name; return its exit code."""
+    """Run the command `check` or `build`, and return its exit code."""
     match arguments:
         case ["check"]:
             return check()

@@ -1,6 +1,6 @@
 """Builds of the data plane, one for each version of the sources.
 
-If several processes build at the same time, one compiles and the others wait.
+If several processes build at the same time, one process compiles and the others wait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from headrace.process.machine_code import HOME, build_folder, is_built
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `check`, for which FAILED means that a build is missing, and of `build`."""
+"""Exit codes of `build` and `check`. For `check`, FAILED means that the build is missing but possible."""
 
 
 def check(home: Path = HOME) -> int:
-    """Return DONE if the build exists, NO_COMPILER if it cannot be made, or else FAILED."""
+    """Return DONE if the build exists, NO_COMPILER if there is no compiler to create it, and otherwise
+    FAILED."""
     if is_built(home):
         return DONE
     compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
@@ -35,7 +36,8 @@ def check(home: Path = HOME) -> int:
 
 
 def build(home: Path = HOME) -> int:
-    """Compile unless the build exists, and return an exit code. Errors are printed on stderr."""
+    """Compile the data plane unless the build exists, and return an exit code. Errors are printed on
+    stderr."""
     if check(home) != FAILED:
         return check(home)
     with _one_at_a_time(build_folder(home).parent):
@@ -44,7 +46,7 @@ def build(home: Path = HOME) -> int:
 
 @contextmanager
 def _one_at_a_time(builds: Path) -> Iterator[None]:
-    """Hold a lock, so that only one process builds these sources."""
+    """Lock a file during the `with` block, so that only one process builds at a time."""
     builds.mkdir(parents=True, exist_ok=True)
     with (builds / "compiling.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,7 +69,8 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return environment variables with which Python finds this package before it is installed."""
+    """Return the environment of the compiler process. With its PYTHONPATH, Python finds this package before
+    it is installed."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 

@@ -1,9 +1,9 @@
 """Build extension modules from the sources in the working folder, with `mypyc` and the C compiler.
 
 The C files of several modules are compiled as one unit, because half of the compilation time of a unit is
-spent on common headers. The units are compiled on all cores in parallel. The default of `mypyc`, one unit
-with -O3, takes five times as long on one core, and the code is not faster: only code that runs once per
-record benefits from optimization, and the rest mainly calls functions of the Python runtime.
+spent on common headers. The units are compiled on all cores in parallel. By default, `mypyc` compiles one
+unit with -O3, which takes five times as long on one core. The resulting code is not faster: only code that
+runs once per record benefits from optimization, and other code mainly calls functions of the Python runtime.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mypyc.build import mypycify
 from headrace.process.machine_code import MODULES, PER_RECORD
 
 _UNITS: Final = 3
-"""Number of units for modules that run once per batch. Modules that run once per record, and entry points,
-are one further unit each."""
+"""Number of units for the modules that run once per batch. There is one further unit for the modules that run
+once per record, and one for all entry points."""
 _PER_RECORD: Final = "-O1"
 _PER_BATCH: Final = "-Og"
 _FLAGS: Final = ("-w", "-fPIC", "-fwrapv", "-DNDEBUG")
@@ -33,7 +33,7 @@ _SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
 class Extension(Protocol):
-    """The used attributes of a setuptools extension, which has no type annotations."""
+    """The attributes of a setuptools extension that this module uses. setuptools has no type annotations."""
 
     name: str
     sources: list[str]
@@ -44,8 +44,8 @@ def make_extensions(settings: Path, made: Path) -> None:
     """Write the extension modules of MODULES, and their shared library, into `made`.
 
     Raises:
-        subprocess.CalledProcessError: the C compiler refused a unit; its reason is on stderr.
-        SystemExit: `mypyc` refused a source.
+        subprocess.CalledProcessError: the C compiler rejected a unit; the compiler's messages are on stderr.
+        SystemExit: `mypyc` rejected a source.
     """
     gc.disable()  # a quarter of mypyc's time, for a process that ends soon
     modules = [f"{module}.py" for module in MODULES]
@@ -61,8 +61,8 @@ def make_extensions(settings: Path, made: Path) -> None:
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
-    """Write each unit; yield its file and optimization level, the largest unit first and entry points
-    last."""
+    """Write each unit, and yield its file and optimization level: the largest unit first, the unit of the
+    entry points last."""
     names = {_c_file(module) for module in PER_RECORD}
     generated = sorted(library.sources, key=os.path.getsize, reverse=True)
     per_batch = [source for source in generated if "__native_" in source and Path(source).name not in names]
@@ -78,8 +78,8 @@ def _c_file(module: str) -> str:
 
 
 def _unit(name: str, sources: Iterable[str]) -> Path:
-    """Write a C file that includes `sources`. Each entry point file of mypyc also defines the entry point of
-    its package."""
+    """Write a C file that includes `sources`. Each entry point file of mypyc also defines an entry point for
+    its package, under the same name in every file; the unit therefore renames it."""
     unit = Path(f"{name}.c")
     lines = [
         f'#define PyInit___init__ package_{index}\n#include "{source}"\n#undef PyInit___init__\n'
@@ -105,7 +105,8 @@ def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
 
 
 def _run(tool: str, arguments: Sequence[str]) -> None:
-    """Run a build tool: the one in the environment, or else the one with which Python was built."""
+    """Run a build tool: the command in the environment variable `tool` or, if it is not set, the command with
+    which Python was built."""
     command = os.environ.get(tool) or str(sysconfig.get_config_var(tool))
     subprocess.run([*shlex.split(command), *arguments], check=True)
 

@@ -1,1 +1,2 @@
-"""Authentication by tokens of an OpenID Connect provider. Imported only if a provider is configured."""
+"""Authentication with tokens of an OpenID Connect provider. The package `oidc` is imported only if a provider
+is configured."""

@@ -1,6 +1,6 @@
-"""Keys of a token issuer (RFC 7517), from a file or a URL.
+"""Public keys of a token issuer (RFC 7517), from a file or a URL.
 
-No request waits for the issuer. Keys are refreshed in a separate thread with a minimum interval, and the
+REST requests never wait for the issuer. Keys are refreshed in a separate thread with a minimum interval, and
 known keys remain in use until they are too old.
 """
 
@@ -20,7 +20,7 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _ALGORITHMS: Final = {("RSA", None): "RS256", ("EC", "P-256"): "ES256"}
-"""Algorithm by key type and curve. Other types, including symmetric keys, are not accepted."""
+"""Algorithm by key type and curve. Other key types, including symmetric keys, are not accepted."""
 _LEAST_RSA_BITS: Final = 2_048
 _LARGEST: Final = 1_000_000
 _KID_SHOWN: Final = 100
@@ -31,15 +31,15 @@ requests."""
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key. `algorithm`: the only algorithm for which the key may be used."""
+    """A public key of the issuer. `algorithm`: the only algorithm with which the key may be used."""
 
     key: Any
     algorithm: str
 
 
 class IssuerKeys:
-    """Cached keys. Thread-safe. `read`: returns the key set, raises HeadraceError or OSError; `most_seconds`:
-    maximum age of keys, which are refreshed earlier."""
+    """Cached keys of the issuer. Thread-safe. `read`: returns the key set; raises HeadraceError or OSError.
+    `most_seconds`: maximum age of the keys; they are refreshed after a tenth of this time."""
 
     def __init__(self, read: Callable[[], bytes], clock: Clock, most_seconds: float) -> None:
         self._read = read
@@ -66,9 +66,9 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """Return the key with that id, or None if the issuer has no such key. Raises Unreachable if it is
-        unknown whether the issuer has the key, because no keys were read, the keys are too old, or a refresh
-        is in progress."""
+        """Return the key with the id `name`; None if the issuer has no such key. Raises Unreachable if no
+        keys have been read, if the keys are too old, or if the key is unknown and a refresh is in
+        progress."""
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None

@@ -1,4 +1,4 @@
-"""Builds the token issuer from the settings."""
+"""Construction of the token issuer from the settings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
-    """Build the issuer and read its keys, for at most `deadline_seconds`. If that fails, later requests
-    trigger another attempt. Raises ConfigError."""
+    """Build the issuer and read its keys, which takes at most `deadline_seconds`. If the keys cannot be read,
+    later requests trigger another attempt. Raises ConfigError."""
     read = Path(oidc.keys_file).read_bytes if oidc.keys_file else _reader(oidc)
     keys = IssuerKeys(read, clock, oidc.keys_seconds)
     keys.refresh()

@@ -1,8 +1,8 @@
 """Validation of JSON Web Tokens that an OpenID Connect provider has signed.
 
-A token is valid if its issuer and audience match the settings, a key of the issuer has signed it with the
-algorithm of that key, and it is neither expired nor issued for a later time. The settings grant roles to the
-groups that it contains.
+A token is valid if its issuer and audience match the settings, its signature was made with a key of the
+issuer and the algorithm of that key, it has not expired, and its validity has begun. The settings assign
+roles to the groups that a token contains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Limit of times, above which floats lose precision. NaN and infinities also fail the comparison."""
+"""Maximum of time claims, because floats lose precision above it. NaN and infinities fail the comparison
+too."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
@@ -30,8 +31,8 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 @dataclass(frozen=True, slots=True)
 class TokenRequirements:
-    """Requirements on tokens. `roles`: principal by group; `prefix`: prepended to names, to distinguish them
-    from tokens of the service."""
+    """Requirements on tokens. `roles`: principal by group. `prefix`: prefix of the names of principals, which
+    distinguishes them from principals with tokens of the service."""
 
     issuer: str
     audience: str
@@ -62,7 +63,8 @@ class Issuer:
 
 
 def _name_of_key(token: str) -> str:
-    """Return the key id from the header, which is not verified yet. Raises NotAuthenticated."""
+    """Return the key id from the header of the token. The header is not verified yet. Raises
+    NotAuthenticated."""
     try:
         header = jwt.get_unverified_header(token[: _LONGEST + 1])
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
@@ -76,7 +78,7 @@ def _name_of_key(token: str) -> str:
 
 def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, Any]:
     """Verify the signature, issuer and audience of a token and return its claims. Times are checked
-    separately, because PyJWT uses another clock. Raises NotAuthenticated."""
+    separately, because PyJWT does not use the clock of the service. Raises NotAuthenticated."""
     try:
         found: dict[str, Any] = jwt.decode(
             token,
@@ -97,7 +99,8 @@ def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, A
 
 
 def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
-    """Check the times by the local clock, with a tolerance of `leeway` seconds. Raises NotAuthenticated."""
+    """Check that the token has not expired and is already valid. `now`: seconds since the epoch; `leeway`:
+    tolerance in seconds. Raises NotAuthenticated."""
     for claim in ("exp", "nbf", "iat"):
         value = claims.get(claim)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -110,8 +113,8 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
 
 
 def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
-    """Return the principal with the highest role of its groups, and the owners of all groups with that role.
-    Raises NotAuthenticated. Pure."""
+    """Return the principal. The principal gets the highest role of its groups, and the owners of all groups
+    with that role. Raises NotAuthenticated. Pure."""
     try:
         name = bounds.line("the name", claims.get(trust.name_claim))
         given = claims.get(trust.groups_claim, [])

@@ -1,4 +1,4 @@
-"""Coordination without a server, for one instance: a file of commands on the local disk.
+"""Coordination store of a single instance: a file of commands on the local disk, without a server.
 
 The state machine is `mirror/coordination/store`. Read `store.py`, then `record_file.py`.
 """

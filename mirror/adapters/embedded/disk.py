@@ -1,5 +1,5 @@
-"""File operations of the embedded store. Tests replace them with operations that stop or fail after any
-byte."""
+"""File operations of the embedded store. Tests replace these operations to simulate crashes and disk errors
+after any byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Disk:
     """Operations on real files; all raise OSError."""
 
     def create(self, path: Path) -> int:
-        """Create an empty file that only this user can access, in place of a former file. Return its
+        """Create an empty file that only this user can access; replace an existing file. Return its
         descriptor."""
         with suppress(FileNotFoundError):
             path.unlink()
@@ -44,6 +44,6 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def replace(self, draft: Path, path: Path) -> None:
-        """Rename a file over another one, durably."""
+        """Rename a file, replacing the file at the new path, and make the rename durable."""
         os.replace(draft, path)
         sync_folder(path.parent)

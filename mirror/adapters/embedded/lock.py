@@ -13,7 +13,8 @@ from mirror.files import OF_OWNER
 
 
 class LockHolder(NamedTuple):
-    """Process that uses the folder, according to the lock file. Empty text and 0 mean unknown."""
+    """Process that uses the folder, according to the lock file. An empty name or process id 0 means
+    unknown."""
 
     instance: str
     process_id: int
@@ -30,7 +31,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def take(self, instance: str) -> None:
-        """Take the lock. Raises StoreInUse if another process has it, and OSError."""
+        """Take the lock. Raises StoreInUse if another process holds the lock, and OSError."""
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OF_OWNER)
             try:
@@ -68,7 +69,7 @@ class FolderLock:
 
 
 def holder_of(path: Path) -> LockHolder | None:
-    """Return the process that has the lock, None if no process has it. Raises OSError."""
+    """Return the process that holds the lock, or None if the lock is free. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -3,10 +3,10 @@
     file    = mark, u32 format, u32 crc32 of both, frame…
     frame   = mark, u64 index, u32 length, u32 crc32 of these three, u32 crc32 of the payload, payload
 
-A new file is written under another name and renamed, so that its first frames are always complete. Appended
-frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged, and is cut
-off. If an intact frame follows a damaged frame, the damage has another cause (a faulty disk, a manual
-change), and the file is rejected.
+A new file is written under a temporary name and then renamed, so that its first frames are always complete.
+Appended frames are acknowledged after fsync. A damaged frame at the end of the file was never acknowledged,
+and is removed. If an intact frame follows a damaged frame, the damage does not come from an interrupted write
+but from a faulty disk or a manual change, and the file is rejected.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class RecordFile:
         self._descriptor = descriptor
         self._index = index
         self.size = size
-        """Length of the acknowledged part in bytes."""
+        """Length of the acknowledged part of the file in bytes."""
         self.is_certain = True
-        """False after a flush has failed, because the kernel may then have dropped any bytes of the file."""
+        """Return False after a failed flush, because the kernel may have dropped any unflushed bytes."""
 
     @classmethod
     def create(cls, disk: Disk, path: Path, payloads: Iterable[bytes]) -> RecordFile:
-        """Write a new file in place of the former one, durably and atomically. Raises OSError."""
+        """Replace the file with a new file, durably and atomically. Raises OSError."""
         draft = path.with_name(f"{path.name}.new")
         descriptor = disk.create(draft)
         with ExitStack() as undo:
@@ -85,8 +85,8 @@ class RecordFile:
         return cls(disk, descriptor, len(frames.payloads), frames.size), frames
 
     def append(self, payload: bytes) -> None:
-        """Append a frame; it is durable on return. After an OSError, the file may contain the frame or a part
-        of it: call `take_back`, or replace the file, before the next frame."""
+        """Append a frame; it is durable on return. After an OSError, the file may contain all or part of the
+        frame: call `take_back`, or replace the file, before the next append."""
         before = self.size, self._index
         try:
             self._write(payload)
@@ -98,12 +98,12 @@ class RecordFile:
             raise
 
     def take_back(self) -> None:
-        """Cut off the remains of a failed `append`. Raises OSError."""
+        """Truncate the file to remove the remains of a failed `append`. Raises OSError."""
         self._disk.truncate(self._descriptor, self.size)
         self._disk.sync(self._descriptor)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the file has this path. Raises OSError."""
+        """Return whether a path still refers to this open file. Raises OSError."""
         return os.path.samestat(os.fstat(self._descriptor), path.stat())
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ def _check_head(path: Path, data: bytes) -> None:
 
 
 def _frame_at(data: bytes, at: int, index: int, *, or_later: bool = False) -> bytes | None:
-    """Return the payload of an intact frame, None if there is no intact frame."""
+    """Return the payload of the frame at an offset, or None if there is no intact frame."""
     head = data[at : at + _FRAME_HEAD.size]
     sums = data[at + _FRAME_HEAD.size : at + _FRAME_HEAD_SIZE]
     if len(sums) < 2 * _SUM.size or sums[: _SUM.size] != _sum_of(head):

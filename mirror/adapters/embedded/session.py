@@ -20,13 +20,13 @@ from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
-"""Session timeout. It limits how long a worker copies after its control process has frozen; no other instance
-waits for it."""
+"""Session timeout, which limits how long a worker continues to copy after its control process has frozen. No
+other instance depends on this timeout."""
 
 
 class EmbeddedSession(StoreSession):
-    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`. It cannot be lost while the
-    process runs, because the store is in this process."""
+    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`. The session cannot be lost
+    while the process runs, because the store is part of the process."""
 
     def __init__(
         self, store: EmbeddedStore, on_state: Callable[[SessionState], None] = lambda _: None
@@ -74,7 +74,7 @@ class EmbeddedSession(StoreSession):
 
 
 class _CopiedLog:
-    """A copy of the state in memory, and changes to it. Satisfies `CommandLog`; used by one thread."""
+    """An in-memory copy of the state that accepts changes. Satisfies `CommandLog`; used by one thread."""
 
     def __init__(self, state: State) -> None:
         self.replica = StateReplica(state)
@@ -90,8 +90,9 @@ class _CopiedLog:
 
 
 def session_on_copy(folder: Path) -> StoreSession:
-    """Return a session on a copy of the state in a folder, which another process may use. Its changes are not
-    stored. Raises DamagedStore, NewerFormat; ConfigError if the folder cannot be read."""
+    """Return a session on an in-memory copy of the state in a folder. Another process may have the folder in
+    use. Changes through this session are not stored. Raises DamagedStore, NewerFormat; ConfigError if the
+    folder cannot be read."""
     try:
         state = read_state(folder)
     except FileNotFoundError:

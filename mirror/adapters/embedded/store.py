@@ -1,8 +1,8 @@
-"""The embedded store: the state machine, and a file of its commands in a folder that only one process uses.
+"""The embedded store: the state machine, and a file with its commands in a folder that only one process uses.
 
-The file starts with a snapshot. Commands follow, in one frame for each group of commands that was written
-together. A command is applied to a copy of the state, written and flushed, and only then visible to readers.
-When the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
+The file starts with a snapshot. Frames of commands follow; each frame contains the commands of one write. A
+command is applied to a copy of the state, written and flushed. Only then do readers see the new state. When
+the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OnCondition = Callable[[bool, str], None]
 
 @dataclass
 class _Waiting:
-    """A command that waits to be written; afterwards, it has a result or an error."""
+    """A command that waits to be written. After the write, the object contains a result or an error."""
 
     command: Command
     result: Result | None = None
@@ -60,7 +60,8 @@ class _Compaction:
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Record the size of a file that was just written, or that could not be replaced."""
+        """Set the size that further growth is measured from, after a new file was written or could not be
+        written."""
         self.due_at = size + max(size, self.least_growth)
 
 
@@ -93,7 +94,7 @@ class EmbeddedStore:
 
     @property
     def replica(self) -> StateReplica:
-        """The state after every durable command."""
+        """The state after all durable commands."""
         return self._replica
 
     @property
@@ -102,7 +103,7 @@ class EmbeddedStore:
         return self._file is not None
 
     def open(self) -> None:
-        """Take the folder, read the file, and end the sessions of the former process.
+        """Lock the folder, read the file, and end the sessions of the previous process.
 
         Raises StoreInUse, DamagedStore, NewerFormat, Unreachable if the disk fails, and ConfigError for a
         folder that cannot be used.
@@ -135,7 +136,8 @@ class EmbeddedStore:
 
     def submit(self, command: Command) -> Result:
         """Write a command, together with waiting commands of other threads. Raises Unreachable if the disk
-        fails. The command is then not applied, unless the process ends before the disk recovers."""
+        fails. After this error, the command has no effect, except that it may take effect if the process ends
+        before the disk recovers."""
         waiting = _Waiting(command)
         with self._queue_lock:
             self._queue.append(waiting)
@@ -167,8 +169,8 @@ class EmbeddedStore:
         self._compaction.after(frames.size)
 
     def _write(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Write and publish commands; return the watches to call. Afterwards, each command has a result or an
-        error, even if an unexpected exception was raised."""
+        """Write and publish commands; return the watches to call. On return, and also after an unexpected
+        exception, each command has a result or an error."""
         try:
             return self._write_all(group)
         except OSError as error:
@@ -181,7 +183,7 @@ class EmbeddedStore:
                     waiting.error = Unreachable("the coordination store was interrupted")
 
     def _write_all(self, group: Sequence[_Waiting]) -> Sequence[FiredWatch]:
-        """Apply and write commands, then publish the state. Refused commands are not written. Raises
+        """Apply and write commands, then publish the state. Rejected commands are not written. Raises
         OSError."""
         state, written, changes = self._replica.state, list[bytes](), list[Changes]()
         for waiting in group:
@@ -236,8 +238,8 @@ class EmbeddedStore:
         self._compaction.after(file.size)
 
     def _is_in_place(self) -> bool:
-        """Return whether the path still refers to the open file. After an error that follows the renaming of
-        a new file, the open file is the old one."""
+        """Return whether the path still refers to the open file. The path refers to another file if an error
+        occurred after a new file was renamed to this path."""
         try:
             return self._file is not None and self._file.is_at(self._path)
         except OSError:
@@ -259,8 +261,8 @@ class EmbeddedStore:
 
 
 def read_state(folder: Path) -> State:
-    """Read the state in a folder without changing it. Raises OSError, DamagedStore, NewerFormat;
-    FileNotFoundError if there is none."""
+    """Read the state in a folder without changing it. Raises OSError, DamagedStore, NewerFormat, and
+    FileNotFoundError if the folder contains no store."""
     path = folder / FILE_NAME
     return _state_of(path, read_frames(path).payloads)
 

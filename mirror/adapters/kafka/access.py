@@ -9,8 +9,8 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return a cluster's settings as plain values, with secrets in plain text. Send them only through a pipe,
-    and never log them."""
+    """Return a cluster's settings as plain values, with secrets in plain text. Send the returned values only
+    through a pipe, and never log these values."""
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):
@@ -19,14 +19,14 @@ def plain(cluster: KafkaCluster) -> dict[str, Any]:
 
 
 def access_of(cluster: KafkaCluster) -> ClusterAccess:
-    """Return the access to a cluster. Raises ConfigError for unusable certificates or addresses."""
+    """Return the connection parameters of a cluster. Raises ConfigError for unusable certificates or
+    addresses."""
     return access_from(plain(cluster))
 
 
 def usable_access(cluster: KafkaCluster) -> ClusterAccess:
-    """Return the access to a cluster, after checking its token file.
-
-    Raises ConfigError, and NotAuthorized for an unreadable token file, both before any connection.
+    """Check the token file of a cluster, and return the connection parameters. Raises ConfigError, and
+    NotAuthorized for an unreadable token file, both before any connection is opened.
     """
     access = access_of(cluster)
     if access.sasl is not None and access.sasl.token is not None:

@@ -1,4 +1,4 @@
-"""Finds the first broker of a cluster that responds, without waiting for brokers that do not."""
+"""Finds the first broker of a cluster that responds, without waiting for unresponsive brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE: Final = "check that a Kafka broker listens there, and whether the port 
 
 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
-    """Return when a broker has responded on a new connection, which the cluster keeps.
+    """Wait until a broker has responded on a new connection. The cluster keeps this connection open.
 
     Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
     NotAuthorized if a broker rejects the credentials.
@@ -84,7 +84,8 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """Combine the errors into one error. It has a permanent kind if any of the errors has one."""
+    """Combine the errors into one error. The result is a permanent error if any of the errors is
+    permanent."""
     if not failures:
         return Unreachable(f"{name} has no addresses")
     worst = next((failure for failure in failures if not failure.retriable), failures[-1])

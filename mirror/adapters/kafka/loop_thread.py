@@ -26,8 +26,7 @@ _LONGEST_WAIT: Final = 3600.0
 
 
 class LoopThread:
-    """An event loop on its own thread, which is a daemon thread and starts with the first job.
-    Thread-safe."""
+    """An event loop on its own daemon thread, which starts with the first job. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +35,7 @@ class LoopThread:
         self._loop: Loop | None = None
 
     def post(self, job: Job) -> None:
-        """Run a job on the loop's thread soon. Logs its exceptions."""
+        """Schedule a job on the loop's thread. Logs its exceptions."""
         with self._lock:
             if self._loop is None:
                 self._loop = Loop(SystemClock())
@@ -54,7 +53,7 @@ class LoopThread:
         """Run a coroutine on the loop and return its result. `while_waiting`: called periodically until the
         coroutine has ended.
 
-        Raises the errors of the coroutine, and TimedOut if it takes longer than `seconds`; then the coroutine
+        Raises the errors of the coroutine, and TimedOut after `seconds`. After a timeout, the coroutine
         continues, and its result is discarded.
         """
         answer = Future[_T]()

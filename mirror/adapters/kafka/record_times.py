@@ -1,9 +1,9 @@
 """Finds the write time of a record by offset lookups by time, without reading records.
 
-A broker returns the first record at or after a given time. While that record is not after the position, a
-later time is tried. This converges on the newest timestamp up to the position. Retention depends on the same
-timestamp: brokers delete segments only from the start of a log, so a recent record prevents the deletion of
-all records that follow it.
+A broker returns the first record at or after a given time. The search repeats the lookup with later times
+until the returned record is after the position. The search converges on the newest timestamp up to the
+position. Retention depends on the same timestamp: brokers delete segments only from the start of a log, so a
+recent record prevents the deletion of all records that follow it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""Maximum age of a record, more than thirty years. A record that seems to be older than that has no usable
-timestamp."""
+"""Maximum age of a record, more than thirty years. A record with an older timestamp counts as a record
+without a usable timestamp."""
 MOST_QUESTIONS: Final = 12
-"""Maximum number of lookups. Each lookup reduces the ratio of the largest to the smallest possible age to its
-square root; after 12 lookups, the two differ by less than 0.7 %."""
+"""Maximum number of lookups. Number of lookups. Each lookup reduces the ratio of the maximum to the minimum
+possible age to its square root; after 12 lookups, these ages differ by less than 0.7 %."""
 
 
 class TimeSearch:
-    """Search for the time of one record, by its offset. Pure.
+    """Search for the write time of the record at one offset. Pure.
 
     `moment`: time of the next lookup (epoch ms). `found_ms`: newest timestamp found up to the record; None if
     no timestamp was found yet.
@@ -59,10 +59,9 @@ class TimeSearch:
 async def record_times(
     cluster: Cluster, places: Mapping[TopicPartition, int], now_ms: int
 ) -> Mapping[TopicPartition, int | None]:
-    """Return the newest timestamp (epoch ms) of each partition up to the first record at or after an offset.
-
-    None if it cannot be determined. Omits partitions without a leader. Sends at most `MOST_QUESTIONS`
-    requests to each leader. Raises Unreachable, Refused.
+    """Return, for each partition, the newest timestamp (epoch ms) up to the first record at or after an
+    offset, or None if the timestamp cannot be determined. Omit partitions without a leader. Sends at most
+    `MOST_QUESTIONS` requests to each leader. Raises Unreachable, Refused.
     """
     searches = {place: TimeSearch(offset, now_ms) for place, offset in places.items()}
     pending = dict(searches)

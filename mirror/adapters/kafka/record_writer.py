@@ -1,4 +1,4 @@
-"""Writes records to one topic from a bounded queue. Each record is written within its time limit, or
+"""Writes records to one topic from a bounded queue. A record that cannot be written within the time limit is
 dropped."""
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
 """Time between two attempts to write."""
 _LOOK_AGAIN_SECONDS: Final = 300.0
-"""Refresh interval of the partition count, which may have increased."""
+"""Interval for refreshing the partition count, which may increase."""
 _BATCH_BYTES: Final = 512 * 1024
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 _RECORD_BYTES: Final = 200
-"""Memory of a queued record in addition to its key and value."""
+"""Memory that a queued record uses in addition to its key and value, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _PendingRecord:
 
 
 class RecordWriter:
-    """Thread-safe writer. A record's partition is the CRC-32 of its key, as in librdkafka."""
+    """Thread-safe writer. The partition of a record is chosen by the CRC-32 of its key, as in librdkafka."""
 
     def __init__(
         self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
@@ -201,7 +201,7 @@ class RecordWriter:
 
 
 def _first_of(entries: deque[_PendingRecord]) -> list[_PendingRecord]:
-    """Return as many entries as fit into one batch."""
+    """Return the first entries that fit into one batch."""
     part: list[_PendingRecord] = []
     size = 0
     for entry in entries:

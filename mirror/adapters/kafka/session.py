@@ -1,4 +1,4 @@
-"""Connections to one cluster that exist only while there are requests."""
+"""Connections to one cluster that are open only while requests are made."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
 """Timeout of one request, and of all attempts of one call."""
 _REACH_SECONDS: Final = 5.0
-"""Time in which a broker must respond on a new connection."""
+"""Time limit for the first response of a broker on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
-"""Time for which a call waits for the first connection attempt of another call, and time after a failed
-attempt before the next. A healthy cluster responds much sooner."""
+"""Maximum time that a call waits for the first connection attempt of another call, and minimum pause after a
+failed attempt. A healthy cluster responds much sooner."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""Memory for the responses of one cluster, which are processed at once. Each cluster has memory of its own,
-because a cluster that stalls within a response keeps the memory occupied."""
+"""Memory for the responses of one cluster, in bytes. Responses are processed immediately. Each cluster has
+its own memory, because a cluster that stalls in the middle of a response keeps the memory occupied."""
 
 
 class ClusterSession:
     """Session with one cluster, used only on the loop's thread. The session opens with the first call, and
     closes after a minute without calls.
 
-    `access` is evaluated each time it opens. `request_seconds`: see REQUEST_SECONDS.
+    `access` is called each time the session opens. `request_seconds`: see REQUEST_SECONDS.
     """
 
     def __init__(
@@ -66,9 +66,8 @@ class ClusterSession:
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a call; retry until success, a permanent error, or the timeout of one request.
-
-        Raises the errors of the call; if no broker is reachable, raises at once.
+        """Run a call, and retry until success, a permanent error, or the timeout of one request. Raises the
+        errors of the call. Raises without retry if no broker is reachable.
         """
         until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
         self._under_way += 1
@@ -89,9 +88,9 @@ class ClusterSession:
             self._requested_at = loop.now()
 
     async def reached(self, loop: Loop) -> Cluster:
-        """Return the cluster, once a broker responds. Raises Unreachable, NotAuthorized.
+        """Return the cluster as soon as a broker responds. Raises Unreachable, NotAuthorized.
 
-        If the cluster did not respond before, only one caller waits for the next attempt; other callers get
+        If the last connection attempt failed, only one caller waits for the next attempt; other callers get
         the last error.
         """
         cluster, failure = self._opened(loop), self._failure
@@ -148,7 +147,7 @@ class ClusterSession:
         return self._cluster
 
     def _look(self, loop: Loop) -> None:
-        """Close if idle, otherwise check again later."""
+        """Close the connections if the session is idle, otherwise check again later."""
         idle_at = inf if self._under_way else self._requested_at + _IDLE_SECONDS
         if loop.now() >= idle_at:
             self.close()

@@ -36,9 +36,10 @@ def _shared_loop() -> LoopThread:
 
 
 class TopicClient:
-    """Client of one topic. It connects with the first call, and disconnects after a minute without calls.
+    """Client of one topic. The client connects with the first call, and disconnects after a minute without
+    calls.
 
-    `request_seconds`: timeout of a request, and of the retries of a call. Thread-safe.
+    `request_seconds`: timeout of a request, and of all retries of a call. Thread-safe.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class TopicClient:
         question: Callable[[Cluster], Coroutine[Any, Any, _T]],
         seconds: float = _LONGEST_SECONDS,
     ) -> _T:
-        """Run a call, and run it again after transient errors. Raises its errors, Unreachable, NotAuthorized,
-        and TimedOut after `seconds`; then the call continues, and its result is discarded."""
+        """Run a call, and run it again after transient errors. Raises the errors of the call, Unreachable,
+        NotAuthorized, and TimedOut after `seconds`. After a timeout, the call continues, and its result is
+        discarded."""
         return self._loop.ask(
             f"{operation} {self.topic}", seconds, lambda loop: self._session.ask(loop, question)
         )
@@ -140,8 +142,8 @@ async def partition_offsets(
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
-    """Create a topic unless it exists. Raises Unreachable while the cluster creates it, NotAuthorized,
-    Refused."""
+    """Create a topic unless it exists. Raises Unreachable until the cluster has created the topic,
+    NotAuthorized, Refused."""
     topic = wanted.name
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)

@@ -55,7 +55,7 @@ class _QueuedCommand(NamedTuple):
 
 @dataclass(slots=True)
 class _ProducerState:
-    """Producer identity, and the sequence of its next record."""
+    """Producer id and epoch, and the sequence number of the next record."""
 
     stamp: ProducerStamp
     sequence: int = 0
@@ -63,7 +63,7 @@ class _ProducerState:
 
 @dataclass(slots=True)
 class _Commands:
-    """Commands to be written, and the promises of all commands whose result is unknown."""
+    """Queue of commands to write, and promises of all commands whose result is still unknown."""
 
     waiting: deque[_QueuedCommand] = field(default_factory=deque)
     results: dict[int, Promise[Result]] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class CommandWriter:
         self._rest = Promise[None]()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Queue a command. The promise gets the result when the command has been read back from the log, or
-        Unreachable if it is unknown whether the command was written."""
+        """Queue a command. The promise resolves to the result when the command is read back from the log, and
+        fails with Unreachable if it is unknown whether the command was written."""
         queue = self._queue
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
@@ -99,14 +99,14 @@ class CommandWriter:
         return promise
 
     async def rest(self, seconds: float) -> None:
-        """Return after `seconds`, or as soon as a result is awaited."""
+        """Wait for `seconds`, or until a caller waits for a result."""
         if not self._queue.results:
             self._rest = rest = Promise[None]()
             self._cluster.loop.call_later(seconds, lambda: rest.resolve(None))
             await rest
 
     def applied(self, command: AppliedCommand) -> None:
-        """Note a command that was read from the log."""
+        """Resolve the promise of a command that was read back from the log."""
         if command.writer == self._name:
             promise = self._queue.results.pop(command.number, None)
             if promise is not None:
@@ -133,7 +133,7 @@ class CommandWriter:
             self._is_writing = False
 
     def _next_group(self) -> list[_QueuedCommand]:
-        """Remove commands that fit into one batch from the queue, at least one."""
+        """Take the next commands from the queue: as many as fit into one batch, but at least one."""
         waiting, group, size = self._queue.waiting, list[_QueuedCommand](), 0
         while waiting:
             needed = len(waiting[0].encoded) + PART_OVERHEAD + _RECORD_OVERHEAD
@@ -144,7 +144,8 @@ class CommandWriter:
         return group
 
     async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
-        """Write all parts. Splits them further if the broker accepts only smaller batches."""
+        """Write all parts of a group of commands. Split the parts further if the broker accepts only smaller
+        batches."""
         while True:
             try:
                 for values in batches_of(self._parts_of(group), self._largest):

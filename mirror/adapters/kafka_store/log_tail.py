@@ -1,4 +1,4 @@
-"""Follows a partition: waits for more records, and detects lost records and a new topic."""
+"""Follows a partition: waits for new records, and detects lost records and a recreated topic."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ class ReadRecords(NamedTuple):
 
 
 class LogDiscontinued(Exception):
-    """The partition does not continue the records read so far: load a snapshot, then the log after it."""
+    """The partition no longer continues the records read so far. The caller must load a snapshot, and then
+    read the log after the snapshot."""
 
 
 class LogTail:
-    """Position in one partition, the next offset to read. Used on the loop's thread only."""
+    """Reader of one partition, positioned at the next offset. Used on the loop's thread only."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster
@@ -49,9 +50,9 @@ class LogTail:
         self._position = offset
 
     async def read(self) -> ReadRecords:
-        """Return the next records; none if no record arrives while the fetch waits.
+        """Return the next records. The result is empty if no record arrives within the fetch wait time.
 
-        Raises LogDiscontinued, Unreachable, and the error for an error code of the broker.
+        Raises LogDiscontinued, Unreachable, and the error that corresponds to the broker's error code.
         """
         position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
@@ -68,11 +69,11 @@ class LogTail:
         return self._taken(part)
 
     async def _refresh(self) -> None:
-        """Find the new leader. Raises LogDiscontinued if the topic was created again."""
+        """Find the new leader. Raises LogDiscontinued if the topic was recreated."""
         await self._cluster.refresh([self._place.topic])
         found = self._cluster.topic_id(self._place.topic)
         if found and self._topic_id and found != self._topic_id:
-            raise LogDiscontinued(f"topic {self._place.topic} was created again")
+            raise LogDiscontinued(f"topic {self._place.topic} was recreated")
 
     def _taken(self, part: FetchedPartition) -> ReadRecords:
         records, position, epoch = list[LogRecord](), self._position, self._epoch
@@ -107,7 +108,7 @@ async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
 
 
 def batches_of(values: list[bytes], largest: int) -> Iterator[list[bytes]]:
-    """Group values so that each group has at most `largest` bytes, unless a single value has more."""
+    """Split values into groups of at most `largest` bytes. A larger value forms a group of its own."""
     group: list[bytes] = []
     size = 0
     for value in values:

@@ -1,4 +1,4 @@
-"""Session of this process with the store on Kafka, for all of its threads."""
+"""Session of this process with the store on Kafka, usable from all threads of the process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def coordination_cluster(
 
 
 class ThreadedLog:
-    """The store for threads other than that of its loop. Satisfies `CommandLog`."""
+    """Access to the store from threads other than the thread of its event loop. Satisfies `CommandLog`."""
 
     def __init__(self, thread: LoopThread, seconds: float, while_waiting: Callable[[], None]) -> None:
         self._thread = thread
@@ -57,11 +57,11 @@ class ThreadedLog:
 
     @property
     def replica(self) -> StateReplica:
-        """The replica. Raises SessionLost before the start and after the stop."""
+        """The replica. Raises SessionLost before `start` and after `stop`."""
         return self.opened().replica
 
     def opened(self) -> KafkaStore:
-        """Return the store. Raises SessionLost before the start and after the stop."""
+        """Return the store. Raises SessionLost before `start` and after `stop`."""
         if self.store is None:
             raise SessionLost("the coordination store is closed")
         return self.store
@@ -106,7 +106,8 @@ class KafkaSession(StoreSession):
 
     @property
     def identity(self) -> SessionIdentity:
-        """The present session. Raises Unreachable while it is suspended, SessionLost if it was lost."""
+        """The current session. Raises Unreachable while the session is suspended, and SessionLost if it was
+        lost."""
         store = self._threaded.opened()
         identity, state = store.identity, store.state
         if state is SessionState.LOST:
@@ -160,14 +161,14 @@ class KafkaSession(StoreSession):
         self.stop()
 
     def wait_for_silent_sessions(self) -> None:
-        """Wait until every other session has sent a heartbeat, or has been ended after its timeout. Raises
-        TimedOut if some session does neither."""
+        """Wait until every other session has either sent a heartbeat or been ended after its timeout. Raises
+        TimedOut otherwise."""
         store = self._threaded.opened()
         seconds = store.longest_timeout * _JUDGED_TIMEOUTS
         self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())
 
     def beat(self) -> None:
-        """Do nothing: heartbeats are sent without a request."""
+        """Do nothing: the store sends heartbeats automatically."""
 
     def last_contact(self) -> float:
         """Return the send time of the latest heartbeat that was read back (monotonic seconds)."""
@@ -175,12 +176,12 @@ class KafkaSession(StoreSession):
         return store.answered_at if store is not None else 0.0
 
     def session_timeout_seconds(self) -> float:
-        """Return the silence after which another instance may end the session."""
+        """Return the time without heartbeats after which another instance may end the session."""
         return self._settings.session_timeout_seconds
 
     def answer_seconds(self) -> float:
-        """Return the time from sending to reading back of the last heartbeat, or the current wait for the
-        next if that is longer."""
+        """Return the time between sending the last heartbeat and reading it back. If the next heartbeat has
+        waited longer than that, return its waiting time."""
         store = self._threaded.store
         contact = store.contact if store is not None else None
         if contact is None:

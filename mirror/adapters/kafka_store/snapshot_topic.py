@@ -1,5 +1,5 @@
-"""Snapshots in a compacted topic. A new snapshot allows the log to be trimmed and older snapshots to be
-deleted."""
+"""Snapshots in a compacted topic. After a new snapshot, the store trims the log and deletes older
+snapshots."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class SnapshotTopic:
         self._topics = topics
 
     async def newest_state(self) -> LogState:
-        """Return the state of the newest intact snapshot, from which the log can be read on; an empty state
-        without one.
+        """Return the state of the newest intact snapshot that the log continues, or an empty state if there
+        is no snapshot.
 
         Raises Unreachable, Refused; DamagedStore if the log was trimmed and no snapshot covers its start.
         """
@@ -56,7 +56,7 @@ class SnapshotTopic:
             return LogState()
         raise DamagedStore(
             f"the log {self._topics.log.topic} of {self._cluster.name} starts at offset {start}, and no"
-            f" intact snapshot of {self._topics.snapshots.topic} covers that",
+            f" intact snapshot of {self._topics.snapshots.topic} contains the earlier records",
             advice="set coordination.topic to a new name and import the latest headrace state export",
         )
 
@@ -71,9 +71,10 @@ class SnapshotTopic:
         return SnapshotNote(state.next_offset, stream.size)
 
     async def clean(self) -> None:
-        """Trim the log, and delete superseded snapshots, if two intact ones remain.
+        """Trim the log and delete superseded snapshots, provided that two intact snapshots remain.
 
-        Reads the snapshots first: the log is the only other copy. Raises Unreachable, Refused.
+        The snapshots are read back first, because the log is the only other copy of the state. Raises
+        Unreachable, Refused.
         """
         shelf = await self._shelf()
         before, keys = shelf.superseded(self._topics.log_id)
@@ -85,8 +86,8 @@ class SnapshotTopic:
             await self._put([(key, None) for key in some])
 
     async def _trim(self, before: int) -> None:
-        """Delete the records of the log before an offset. A refusal by the broker is only logged, because the
-        log then merely becomes longer."""
+        """Delete the records of the log before an offset. A rejection by the broker is only logged, because
+        its only consequence is a longer log."""
         place = self._topics.log
 
         async def attempt() -> None:

@@ -1,7 +1,8 @@
 """The store on Kafka: a replica that follows the log, and the session of this process.
 
-Everything here runs on one event loop. A command is written to the log; its result is known when it is read
-back. Other threads read the replica directly, and submit commands through `session.py`.
+Everything here runs on one event loop. A command is written to the log. The result of a command is known when
+the replica reads the command back. Other threads read the replica directly, and submit commands through
+`session.py`.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ from mirror.wording import counted
 _log = logging.getLogger(__name__)
 _ID_BYTES: Final = 8
 _STEPS: Final = 12
-"""Checks of the session within a session timeout."""
+"""Number of session checks per session timeout."""
 _TOGETHER_SECONDS: Final = 0.05
-"""Time for which changes of other instances gather before they are read. All instances together write dozens
-of heartbeats a second; reading each one alone would take several per cent of a core of every instance."""
+"""Delay that lets changes of other instances accumulate before they are read. All instances together write
+dozens of heartbeats per second. Reading each heartbeat separately would use several per cent of a core on
+every instance."""
 _PAUSE_SECONDS: Final = 0.25
 _LONG_PAUSE_SECONDS: Final = 5.0
-"""Pause after an error that a retry does not correct."""
+"""Pause in seconds after an error that is not retriable."""
 _LEAST_GROWTH: Final = 4 * 1024 * 1024
 """Minimum growth of the log, in bytes, before a new snapshot is written."""
 _RANK_SHARE: Final = 0.5
-"""Additional growth of the log for which an instance waits, as a share, for each instance before it in the
-order of sessions. Normally only the first instance writes the snapshot."""
+"""Each instance with an earlier session raises the log growth at which this instance writes a snapshot by
+this share. Normally only the instance with the earliest session writes the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class StoreEvents:
-    """Callbacks, called on the loop's thread; they must only enqueue. `on_trouble`: an error prevents the use
-    of the log, for a while if it is retriable; None when it has passed."""
+    """Callbacks, called on the loop's thread; they must only enqueue. `on_trouble`: called with an error that
+    prevents the use of the log (temporarily, if the error is retriable), and with None when the log is usable
+    again."""
 
     on_state: Callable[[SessionState], None] = lambda _: None
     on_trouble: Callable[[HeadraceError | None], None] = lambda _: None
@@ -86,7 +89,7 @@ class LogTrouble:
     reported: str = ""
 
     def note(self, error: HeadraceError | None, now: float, patience: float) -> bool:
-        """Note the present error; None if the log can be used. Return whether to report it.
+        """Record the current error, or None if the log is usable. Return whether to report the change.
 
         A retriable error is reported only after `patience` seconds, because the election of a partition
         leader takes less time.
@@ -103,9 +106,9 @@ class LogTrouble:
 
 
 class KafkaStore:
-    """One replica and one session. Used on the loop's thread only, but for `replica`, `identity` and `state`.
+    """One replica and one session. Used on the loop's thread only, except `replica`, `identity` and `state`.
 
-    A lost session is followed by a new one as soon as the log can be used again.
+    After a session is lost, a new session is opened as soon as the log is usable again.
     """
 
     def __init__(self, cluster: Cluster, options: StoreOptions, events: StoreEvents) -> None:
@@ -134,7 +137,7 @@ class KafkaStore:
 
     @property
     def contact(self) -> SessionContact | None:
-        """Contact of the current session; None if there is no session."""
+        """Contact times of the current session; None if there is no session."""
         return self._contact
 
     @property
@@ -143,20 +146,20 @@ class KafkaStore:
         return self._followed.state if self._followed is not None else None
 
     def start(self) -> None:
-        """Start following the log, and open a session when it has been read."""
+        """Start to follow the log. Open a session when the whole log has been read."""
         self.loop.spawn(self._follow())
         self._step()
 
     def submit(self, command: Command) -> Promise[Result]:
-        """Write a command; the promise gets its result, or Unreachable. Raises Unreachable while there is no
-        log."""
+        """Write a command. The promise resolves to the result of the command, or fails with Unreachable.
+        Raises Unreachable while the log is not loaded."""
         if self._followed is None or self._is_closed:
             raise self._unusable()
         return self._followed.writer.submit(command)
 
     async def sync(self) -> None:
-        """Return when the replica contains all commands written before this call, and failed commands of this
-        process can no longer take effect. Raises Unreachable, SessionLost."""
+        """Wait until the replica contains all commands written before this call, and until failed commands of
+        this process can no longer take effect. Raises Unreachable, SessionLost."""
         contact = self._contact
         if contact is None:
             raise SessionLost("the session with the coordination store has ended")
@@ -177,7 +180,7 @@ class KafkaStore:
         self._cluster.close()
 
     async def others_judged(self) -> None:
-        """Return when every session in the loaded log has sent a further heartbeat, or was ended."""
+        """Wait until every session in the loaded log has sent another heartbeat or has been ended."""
         while self._followed is None or self._observer.unheard:
             await self.loop.sleep(self._options.session_timeout_seconds / _STEPS)
 
@@ -188,7 +191,7 @@ class KafkaStore:
 
     @property
     def trouble(self) -> HeadraceError | None:
-        """Error that prevents the use of the log now."""
+        """Error that currently prevents the use of the log; None if there is none."""
         return self._trouble.error
 
     def _unusable(self) -> Unreachable:
@@ -246,7 +249,8 @@ class KafkaStore:
         self._judge_session()
 
     def _discontinue(self, reason: str) -> None:
-        """Forget the log. Whether commands under way took effect is unknown."""
+        """Stop using the log, and fail commands in flight. It is unknown whether these commands took
+        effect."""
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.writer.fail_all(Unreachable(f"the coordination log was interrupted: {reason}"))
@@ -265,7 +269,8 @@ class KafkaStore:
                 await followed.writer.rest(_TOGETHER_SECONDS)
 
     def _apply(self, followed: _Followed, found: ReadRecords) -> None:
-        """Apply records, publish the state, and only then release the waiting callers. Raises NewerFormat."""
+        """Apply records, publish the new state, and only then resolve the promises of waiting callers. Raises
+        NewerFormat."""
         log, applied, changes = followed.state, list[AppliedCommand](), list[Changes]()
         for record in found.records:
             try:
@@ -308,7 +313,8 @@ class KafkaStore:
     # Session
 
     def _step(self) -> None:
-        """Send a heartbeat if one is due, end silent sessions, judge our own. Calls itself again."""
+        """Send a heartbeat if one is due, end silent sessions, and update the state of our own session.
+        Schedule the next call."""
         if self._is_closed:
             return
         self.loop.call_later(self._options.session_timeout_seconds / _STEPS, self._step)
@@ -376,7 +382,8 @@ class KafkaStore:
             call_watches(self.replica.forget(self.identity.name))
 
     def _end_silent_sessions(self, now: float) -> None:
-        """End the sessions that were silent for their timeout, while our own is certain to be alive."""
+        """End sessions that sent no heartbeat for their timeout. Do nothing unless our own session is
+        certainly alive."""
         if self.state is not SessionState.CONNECTED:
             return
         self._ending = {name: promise for name, promise in self._ending.items() if not promise.is_done}

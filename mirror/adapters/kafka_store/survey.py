@@ -1,4 +1,4 @@
-"""The store on Kafka as `headrace doctor` sees it, without a session."""
+"""Inspects the store on Kafka for `headrace doctor`, without opening a session."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mirror.client.event_loop import Loop
 
 
 class SharedStoreFacts(NamedTuple):
-    """Offsets of the log, and the lowest number of replicas of its topics. `missing`: topics that the first
-    instance will create; the other fields are then 0."""
+    """Offsets of the log, and the lower replication factor of the two topics. `missing`: topics that the
+    first instance will create; the other fields are then 0."""
 
     missing: tuple[str, ...] = ()
     start: int = 0

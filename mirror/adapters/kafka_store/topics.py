@@ -1,6 +1,7 @@
 """The two topics of the store: created on first use, and checked whenever an instance starts to read.
 
-Acknowledged commands must survive the loss of a broker. Only `DeleteRecords` may delete them.
+Acknowledged commands must survive the loss of a broker. Retention must not delete commands; only
+`DeleteRecords` requests do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mirror.protocol.control.topics import describe_each
 from mirror.wording import counted
 
 _REPLICAS: Final = 3
-"""Replicas of new topics, if the cluster has as many brokers."""
+"""Replication factor of new topics, unless the cluster has fewer brokers."""
 _COMMON: Final = {"unclean.leader.election.enable": "false", "retention.ms": "-1", "retention.bytes": "-1"}
 _LOG: Final = {**_COMMON, "cleanup.policy": "delete", "segment.bytes": str(64 * 1024 * 1024)}
 _SNAPSHOTS: Final = {
@@ -32,7 +33,7 @@ _SNAPSHOTS: Final = {
 }
 _BEING_CREATED: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE)
 _BATCH_MARGIN: Final = 4 * 1024
-"""Bytes of a batch in addition to its records."""
+"""Overhead of a batch in addition to its records, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class StoreTopics:
 
     `log_id`: topic id of the log in hexadecimal digits; empty if the cluster has no topic ids.
     `largest_bytes`: maximum size of the records in a batch that both topics accept. `replicas`: the lower
-    number of replicas of both.
+    replication factor of the two topics.
     """
 
     log: TopicPartition
@@ -66,8 +67,8 @@ async def missing_topics(cluster: Cluster, topic: str) -> Sequence[str]:
 async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -> StoreTopics:
     """Create missing topics, and check their settings.
 
-    `replication_factor`: replicas of new topics; -1 means three, or one per broker if there are fewer
-    brokers. Raises the errors of `check_topics`.
+    `replication_factor`: replication factor of new topics; -1 means three, or the number of brokers if there
+    are fewer. Raises the errors of `check_topics`.
     """
     for name in await missing_topics(cluster, topic):
         await _create(cluster, name, _required(topic)[name], replication_factor)
@@ -118,7 +119,7 @@ async def _create(cluster: Cluster, name: str, settings: Mapping[str, str], repl
 
 
 def _check_metadata(cluster: Cluster, name: str) -> None:
-    """Raise unless the topic has one partition with a leader."""
+    """Raise an error unless the topic has exactly one partition, with a leader."""
     topic = cluster.topics[name]
     if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")

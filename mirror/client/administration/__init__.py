@@ -1,1 +1,2 @@
-"""Topic creation. May import the other modules of `mirror.client`. Start with `creation.py`."""
+"""Topic creation. Modules of this package may import the other modules of `mirror.client`. Start with
+`creation.py`."""

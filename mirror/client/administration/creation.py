@@ -1,4 +1,4 @@
-"""Creation of a topic whose settings the cluster may reject."""
+"""Creates a topic, although the cluster may reject some of the topic's settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class TopicCreation(NamedTuple):
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> TopicCreation:
     """Create the topic; clamp or omit each setting that the broker rejects.
 
-    Never omits a setting that fidelity requires. Raises Unreachable.
+    Never omits the settings without which copies would differ from the source (`FORCED_SETTINGS`). Raises
+    Unreachable.
     """
     settings, reasons = dict(topic.settings), dict[str, str]()
     while True:
@@ -49,7 +50,8 @@ async def _create_without_one(
     settings: dict[str, str],
     reasons: dict[str, str],
 ) -> TopicOutcome | None:
-    """Omit one setting at a time, if the broker does not name the rejected setting."""
+    """Try to create the topic without one of the settings, each in turn, because the broker has not named the
+    rejected setting."""
     for key in sorted(settings.keys() - FORCED_SETTINGS.keys()):
         fewer = {name: value for name, value in settings.items() if name != key}
         outcome = await _create(cluster, topic, replication, fewer)

@@ -1,1 +1,1 @@
-"""Lookups at the leaders of partitions. Imports the event loop and `mirror.protocol`."""
+"""Lookups at the leaders of partitions. Imports only the event loop and `mirror.protocol`."""

@@ -1,4 +1,4 @@
-"""Checks of a created or changed definition against the stored ones."""
+"""Checks a new or changed definition against the stored definitions."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ class RouteCheck(Protocol):
         """Return the aliases that may denote this cluster: all aliases except those of clusters known to be
         different.
 
-        `identity`: its future id.
+        `identity`: id that the cluster will have.
         """
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Return the partition counts of the topics that each selects; empty if its source does not
-        respond.
+        """Return, for each datastream, the partition counts of its selected topics; empty if its source does
+        not respond.
         """
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raise InvalidRequest if it must not be copied. `former`: the definition before a change."""
+        """Raise InvalidRequest if the datastream must not be copied. `former`: the definition before a
+        change."""
         ...
 
 
@@ -59,12 +60,12 @@ class DefinitionChecks:
     clock: Clock
 
     def quota_owner(self, datastream: Datastream) -> str | None:
-        """Return the owner whose quota a datastream counts against; None without a quota."""
+        """Return the owner whose quota applies to a datastream, or None if no quota applies."""
         owner = datastream.metadata.get(OWNER, "")
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names of the guards that concurrent changes of these datastreams share."""
+        """Return the names of guards that detect concurrent changes related to these datastreams."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}
@@ -116,7 +117,7 @@ class DefinitionChecks:
     ) -> None:
         """Check a change. Raises IllegalTransition, InvalidRequest, QuotaExceeded.
 
-        `there`: all stored datastreams. `after`: results of all changes of the same call, by name.
+        `there`: all stored datastreams. `after`: definitions after all changes of the same call, by name.
         """
         before, new = command.before.datastream, command.after
         if before.status is DatastreamStatus.DELETING:
@@ -139,8 +140,8 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Raise InvalidRequest unless the principal has the rights at the clusters with these ids, and
-        IllegalTransition if a datastream of another owner names the same address."""
+        """Raise InvalidRequest if the principal lacks rights at the clusters with these ids. Raise
+        IllegalTransition if a datastream of another owner uses the same address."""
         addresses = {cluster: identity for cluster, identity in identities.items() if is_address(cluster)}
 
         def same_as(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
@@ -170,5 +171,5 @@ class DefinitionChecks:
 
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:
-    """Return the changeable parts of a definition that can cause loops or duplicate copies."""
+    """Return the parts of a definition that may change, and that can cause loops or duplicate copies."""
     return datastream.selection, datastream.shares_destination

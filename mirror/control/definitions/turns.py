@@ -1,5 +1,5 @@
-"""Locks that serialize the creations of an owner in this process, so that few creations must be checked
-again."""
+"""Locks that serialize creations by the same owner in this process, so that few creations need a second
+check."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from weakref import WeakValueDictionary
 
 
 class OwnerLocks:
-    """Locks by owner, which exist while a call uses them. Thread-safe."""
+    """Locks by owner. A lock exists only while a call uses it. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def of(self, owner: str | None) -> AbstractContextManager[object]:
-        """Return the lock of an owner; without an owner, a context manager that never waits."""
+        """Return the lock of an owner. Without an owner, return a context manager that never waits."""
         if owner is None:
             return contextlib.nullcontext()
         with self._mutex:

@@ -15,7 +15,7 @@ from mirror.wording import counted
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
     """Check routes and limits within a group. Raises InvalidRequest.
 
-    Lanes are named by group and partition, so two sources in a group would share names.
+    All members must have the same source, because lanes are identified by group and partition.
     """
     members = [member for member in others if member.group == datastream.group]
     for other in members:
@@ -34,7 +34,7 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """Check the consumer group, which cannot change later. Raises InvalidRequest."""
+    """Check the consumer group of a datastream, which cannot be changed later. Raises InvalidRequest."""
     for other in others:
         theirs = other_consumer_group(new, other) if other.group == new.group else ""
         if theirs:

@@ -23,12 +23,13 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
     DatastreamStatus.STOPPING: DatastreamStatus.STOPPED,
     DatastreamStatus.STOPPED: DatastreamStatus.STOPPED,
 }
-"""First status of a restored datastream; the leader changes any other to READY."""
+"""Initial status of a restored datastream, by its last known status. Datastreams with any other last status
+start again, and the leader changes them to READY."""
 
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Use cases for one caller, who needs rights for the datastreams of every owner.
+    """Use cases for one caller, who needs rights on the datastreams of every owner.
 
     `written`: returns the topics at a destination for which a group has stored progress.
     """
@@ -78,10 +79,11 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Recreate a datastream. Its lanes resume from their checkpoints and write to the same topics.
+        """Recreate a datastream. The lanes of the datastream resume from their checkpoints and write to the
+        same topics.
 
-        Raises the exceptions of a creation. If the datastream may not adopt topics, the topics that it has
-        written are read from the destination, which may raise Unreachable.
+        Raises the exceptions of a creation. Raises Unreachable if the datastream may not adopt topics, and
+        the topics that it has written cannot be determined from the destination.
         """
         datastream = command.datastream
         may_adopt = self.control.may_adopt(datastream)

@@ -44,7 +44,8 @@ class MonitorActions:
         return self.store.switch(Switch(is_on, reason, requester, self.clock.now_ms()))
 
     def hold(self, control: Control, holder: str, instance: InstanceName | None = None) -> ActingState:
-        """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs it.
+        """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs the
+        monitor.
 
         Raises InvalidRequest, Forbidden, Unreachable.
         """
@@ -55,7 +56,7 @@ class MonitorActions:
         return self.store.hold(holder, sequence, lambda: {session.sequence for session in self.live()})
 
     def release(self, control: Control, holder: str) -> None:
-        """Release the lease, so that another monitor can take over at once. Raises Forbidden and
+        """Release the lease, so that another monitor can take over immediately. Raises Forbidden and
         Unreachable.
         """
         control.check_right_to_all()
@@ -64,8 +65,8 @@ class MonitorActions:
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
         """Request a rebalance on behalf of the monitor that holds the lease.
 
-        Raises NotFound, Forbidden, Unreachable; IllegalTransition if it no longer holds the lease or must not
-        act.
+        Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
+        is not permitted to act.
         """
         request = control.request_of(command)
         added = replace(request, identity=self.store.act(lease, command.name, request))

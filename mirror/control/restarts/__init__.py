@@ -1,3 +1,3 @@
-"""Checks whether a datastream may copy everything again. Imports the model and the shared state. Read
-`clusters.py`.
+"""Checks whether a datastream may be restarted from the beginning. Imports the model and the shared state.
+Read `clusters.py`.
 """

@@ -1,5 +1,5 @@
-"""Requirements of a restart: the destination has no records that would be duplicated, and the clusters are
-accepted."""
+"""Preconditions of a restart: the destination contains no records that would be duplicated, and the cluster
+ids are accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AskAdmin(Protocol):
     """Runs a request with the admin client of a cluster."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T], /) -> _T:
-        """Return the result. Raises Unreachable and NotAuthorized."""
+        """Return the result of the request. Raises Unreachable and NotAuthorized."""
         ...
 
 
@@ -35,7 +35,7 @@ class RestartClusters:
         self._bound = bound
 
     def require_empty(self, datastream: Datastream) -> None:
-        """Raise IllegalTransition if destination topics hold records that a restart would duplicate.
+        """Raise IllegalTransition if destination topics contain records that a restart would duplicate.
 
         Raises Unreachable and NotAuthorized.
         """
@@ -44,9 +44,9 @@ class RestartClusters:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(held.items())[:_MOST_NAMED])
             more = ", …" if len(held) > _MOST_NAMED else ""
             raise IllegalTransition(
-                f"{datastream.destination} holds {counted(sum(held.values()), 'offset')} that a restart may"
+                f"{datastream.destination} has {counted(sum(held.values()), 'offset')} that a restart may"
                 f" duplicate: {named}{more}",
-                advice="delete the records or topics there, or allow duplicates (--allow-duplicates)",
+                advice="delete these records or topics, or allow duplicates (--allow-duplicates)",
             )
 
     def _held(self, datastream: Datastream) -> Mapping[TopicPartition, int]:
@@ -62,10 +62,8 @@ class RestartClusters:
         return {place: bounds.end - bounds.first for place, bounds in found.items()}
 
     def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
-        """Return the ids of the datastream's clusters that differ from the bound ids. An unresponsive source
-        is omitted.
-
-        Raises Unreachable.
+        """Return the ids of the datastream's clusters that differ from the bound ids. Omit a source that does
+        not respond. Raises Unreachable.
         """
         found = {datastream.destination: self._identity(datastream.destination)}
         with suppress(Unreachable):
@@ -81,6 +79,6 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept the clusters with these ids, so that they are read and written from now on."""
+        """Accept these cluster ids, so that lanes read and write these clusters from now on."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)

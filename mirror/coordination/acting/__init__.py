@@ -1,5 +1,6 @@
-"""Rebalances by monitors: the lease of the active monitor, past rebalances, and the switch of operators.
+"""Rebalances by monitors: the lease of the active monitor, past rebalances, and the switch with which
+operators permit rebalances.
 
-One node contains the state of the monitors. A request for a rebalance and the check that the monitor still
-owns the lease are therefore one transaction. May import the stores. Read `state.py`, then `store.py`.
+One node contains the state of the monitors. One transaction can therefore request a rebalance and check that
+the monitor still owns the lease. May import the stores. Read `state.py`, then `store.py`.
 """

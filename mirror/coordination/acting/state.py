@@ -19,12 +19,13 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Maximum number of rebalances of a day that are recorded; the oldest are dropped first."""
+"""Maximum number of recorded rebalances per day; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Operator's permission for monitors to act. `changed_ms`: 0 if never set."""
+    """Switch with which an operator permits monitors to rebalance. `changed_ms`: time of the last change, 0
+    if never set."""
 
     is_on: bool = True
     reason: str = ""
@@ -35,7 +36,8 @@ class Switch:
 @dataclass(frozen=True, slots=True)
 class MonitorLease:
     """Lease of the active monitor. `identity`: unique to each acquisition; `holder`: unique to a process;
-    `instance`: sequence of the instance that the monitor is part of, None for a separate process."""
+    `instance`: sequence number of the instance that runs the monitor, None for a monitor in a separate
+    process."""
 
     identity: str
     holder: str
@@ -61,13 +63,13 @@ class ActingState:
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """Return the state with another rebalance, without rebalances older than a day."""
+        """Return the state with a rebalance added, and without rebalances older than a day."""
         kept = [earlier for earlier in self.acts if act.time_ms - earlier.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
-        """Return the datastream of a recorded rebalance that is still among the pending `requests`; None if
-        no rebalance is pending."""
+        """Return the datastream of a recorded rebalance that is still pending; None if there is none.
+        `requests`: pending requests."""
         requested = {(request.group, request.requested_ms) for request in requests}
         return next((act.datastream for act in self.acts if (act.group, act.time_ms) in requested), None)
 

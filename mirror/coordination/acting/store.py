@@ -1,4 +1,4 @@
-"""Lease, switch and acts of monitors in the coordination store. Usable from any thread."""
+"""Lease, switch and rebalances of monitors in the coordination store. Thread-safe."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _ADVICE: Final = "a monitor may act only on evaluations made under its current l
 
 
 class ActingStore:
-    """Shared state of monitors. All instances see the same state. Only the expiry of the lease is measured by
-    each instance, from the time at which it first saw the latest renewal."""
+    """Shared state of monitors. All instances see the same state. Each instance measures the expiry of the
+    lease itself, from the time at which it first read the latest renewal."""
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes
@@ -63,7 +63,8 @@ class ActingStore:
 
     def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
         """Renew the lease of this monitor, or acquire the lease if it is free. The returned state may contain
-        the lease of another monitor. `live`: returns the sequences of live instances. Raises Unreachable."""
+        the lease of another monitor. `live`: returns the sequence numbers of live instances. Raises
+        Unreachable."""
 
         def held(state: ActingState) -> ActingState:
             found = state.lease
@@ -78,7 +79,7 @@ class ActingStore:
         return self._change(held)
 
     def release(self, holder: str) -> None:
-        """Release the lease, so that another monitor can take it at once. Raises Unreachable."""
+        """Release the lease, so that another monitor can acquire it immediately. Raises Unreachable."""
         self._change(
             lambda state: (
                 replace(state, lease=None) if state.lease and state.lease.holder == holder else state
@@ -86,7 +87,7 @@ class ActingStore:
         )
 
     def switch(self, switch: Switch) -> ActingState:
-        """Allow or forbid rebalances by monitors. Raises Unreachable."""
+        """Permit or forbid rebalances by monitors. Raises Unreachable."""
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
@@ -145,8 +146,8 @@ class ActingStore:
         raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """Return the state and its version; None if no state is stored yet. If the state is unreadable,
-        rebalances are forbidden until an operator allows them again."""
+        """Return the state and its version; the version is None if no state is stored yet. If the state is
+        unreadable, rebalances are forbidden until an operator permits them again."""
         try:
             node = self._nodes.read(znodes.ACTING)
         except NotFound:

@@ -26,7 +26,7 @@ class FirstPartitions:
     counts: Mapping[str, int]
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether the partition existed."""
+        """Return whether the partition existed when the datastream was first planned."""
         return partition.partition < self.counts.get(partition.topic, 0)
 
 
@@ -36,17 +36,18 @@ def since_of(datastream: Datastream) -> int:
 
 
 def begins_at_end(datastream: Datastream) -> bool:
-    """Return whether partitions of the datastream may start at their end."""
+    """Return whether partitions of the datastream may start at the end of their log."""
     return restart_of(datastream).start.position.is_latest
 
 
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return the record to store. `topics`: all topics of the source. `known`: the record as stored so far.
+    """Return the record to store. `topics`: partition counts of all source topics. `known`: the stored
+    record, None if there is none.
 
-    A datastream that is created again with the same name gets a new record. An update that selects further
-    topics adds these to the record.
+    A datastream that is created again with the same name gets a new record. If an update selects further
+    topics, these are added to the record.
     """
     selection = datastream.selection
     selected = {topic: count for topic, count in topics.items() if selection.matches(topic)}
@@ -60,7 +61,7 @@ def first_partitions(
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
     """Return the lane with the start position for its partition. `first`: the recorded partitions. At the
-    first start, this is None, or contains partitions of an earlier datastream with the same name."""
+    first start, `first` is None or belongs to an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

@@ -1,4 +1,4 @@
-"""Records in the coordination store of the initial partitions of datastreams."""
+"""Stores the initial partitions of datastreams in the coordination store."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class FirstPartitionsStore:
         self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
 
     def of(self, datastream: Datastream) -> FirstPartitions | None:
-        """Return the record; None if none is stored or needed. An unreadable record counts as empty, because
-        copying too much is better than skipping records."""
+        """Return the record of a datastream; None if no record is stored or needed. An unreadable record
+        counts as empty, because copying too many records is better than skipping some."""
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
-        """Record the partitions of a source before they are planned, unless recorded already. Raises
-        VersionConflict, and InvalidRequest if the record is too large for a node."""
+        """Record the partitions of a source before the datastream is planned, unless they are already
+        recorded. Raises VersionConflict, and InvalidRequest if the record is too large for a node."""
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return

@@ -1,5 +1,5 @@
-"""Records about a datastream that the store has lost together with its definition, and that a restored
-datastream needs."""
+"""Recreates the stored records that the store lost together with a definition, and that a restored datastream
+needs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ class RestoredRecords:
 
     def begin(self, datastream: Datastream) -> None:
         """Make partitions without a checkpoint start at their earliest record, even if the datastream started
-        at `latest`. The initial partitions of the datastream are unknown, and copying too much is better than
-        skipping records."""
+        at `latest`. The initial partitions of the datastream are unknown, and copying too many records is
+        better than skipping some."""
         if begins_at_end(datastream):
             self._beginnings.record(datastream, {})
 
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
-        """Record the destination topics that the group of a datastream has written. The destination topics
-        count as created by Headrace unless the datastream adopts topics. Raises VersionConflict,
-        InvalidRequest."""
+        """Record the destination topics that the group of a datastream has written. These topics count as
+        created by Headrace, unless the datastream adopts topics. Raises VersionConflict, InvalidRequest."""
         record = self._made if datastream.adopts is False else self._adopted
         for attempt in range(_ATTEMPTS):
             try:

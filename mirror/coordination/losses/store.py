@@ -1,4 +1,4 @@
-"""Definitions that the coordination store has lost and an instance still knows."""
+"""Definitions that the coordination store has lost but an instance still has in memory."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class LostStore:
         self._deletions = Deletions(nodes)
 
     def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
-        """Return all lost definitions by name. Damaged ones are omitted and logged. The watch fires when a
-        definition is added or removed."""
+        """Return all lost definitions, sorted by name. Damaged definitions are omitted and logged. The watch
+        fires when a definition is added or removed."""
         children = self._nodes.children(znodes.LOST, watch)
         present = (
             self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
@@ -57,7 +57,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted; return False if another call is needed.
+        """Store lost definitions, except deleted ones; return False if the call must be repeated.
 
         If two definitions have the same name, the definition that was created later is kept. A definition
         that another instance drops at the same time is not stored.
@@ -84,8 +84,8 @@ class LostStore:
             self._nodes.delete(_path(name))
 
     def forget(self, lost: StoredDatastream) -> None:
-        """Drop a lost definition permanently. Instances that still know it consider it deleted. Raises
-        NotFound, VersionConflict."""
+        """Drop a lost definition permanently. Instances that still have the definition in memory then
+        consider it deleted. Raises NotFound, VersionConflict."""
         datastream = lost.datastream
         for attempt in range(_ATTEMPTS):
             deletion = self._deletions.changes(datastream.name, created_ms_of(datastream))

@@ -1,8 +1,9 @@
 """A long-running operation, in progress or finished. Pure.
 
-Operations in progress are derived from other stored state: a request without an answer of the leader, or a
-definition in state STOPPING or DELETING. The outcome is stored in the transaction that ends the operation, so
-an operation is always either in progress or finished, under any leader. Headrace generates the ids.
+Operations in progress are derived from other stored state: a request that the leader has not answered, or a
+definition in state STOPPING or DELETING. The outcome is stored in the transaction that ends the operation. An
+operation is therefore always either in progress or finished, even after a change of leader. Headrace
+generates the ids.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class OperationState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation. `datastream`: name of the datastream, or of the group for plans. Times are epoch ms; None
-    if not finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if no plan
-    does."""
+    if not finished or not recorded. `plan_epoch`: epoch of the plan that fulfils the request; None if there
+    is no such plan."""
 
     id: str
     kind: OperationKind
@@ -88,8 +89,8 @@ def waiting(request: Request) -> Operation:
 def answered(
     request: Request, failure: Exception | None, sentence: str, plan: Plan, now_ms: int
 ) -> Operation:
-    """Return the outcome of a request: `sentence` if the plan fulfils it, or the failure. Partitions without
-    a task cannot move; the request fails if no partition moves."""
+    """Return the outcome of a request. `sentence`: description of the result if the plan fulfils the request.
+    Partitions without a task cannot move; the request fails if no partition moves."""
     ended = replace(waiting(request), finished_ms=now_ms)
     if failure is None and isinstance(request, MoveRequest):
         total, missing = len(request.partitions), request.partitions - plan.planned.get(request.group, set())
@@ -106,7 +107,8 @@ def answered(
 
 
 def halting(datastream: Datastream) -> Operation | None:
-    """Return the stop or deletion of a datastream according to its definition; None if there is none."""
+    """Return the operation that stops or deletes a datastream, according to its definition; None if there is
+    none."""
     halt = datastream.halt
     requester, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
@@ -131,8 +133,8 @@ def halting(datastream: Datastream) -> Operation | None:
 
 
 def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation | None:
-    """Return the outcome of a stop that ends with this change of the definition; None if there is no stop or
-    it continues."""
+    """Return the outcome of a stop that ends with this change of the definition; None if the change does not
+    end a stop."""
     found = halting(before)
     if before.status is not DatastreamStatus.STOPPING or found is None or after.status is before.status:
         return None

@@ -25,11 +25,11 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Maximum number of outcomes. The limit equals that of pending requests, so that every outcome can be found
-even if all requests end at the same time."""
+"""Maximum number of outcomes. The limit equals the limit of pending requests, so that every outcome can be
+found even if all requests end at the same time."""
 
 OUTCOMES_OF_GROUP: Final = 50
-"""Limit of outcomes of each group."""
+"""Maximum number of outcomes of each group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -38,9 +38,9 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the
-    identity is not a valid id, so that no client can request it: the queue entry was not created by
-    Headrace."""
+    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the id of
+    the operation is invalid, which means that Headrace did not create the queue entry and no client can
+    request the outcome."""
     if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
@@ -58,15 +58,15 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """Reads and trims outcomes. `outcome_entries` stores them with the end of an operation; only the leader
-    trims."""
+    """Reads and trims outcomes. `outcome_entries` stores an outcome in the transaction that ends the
+    operation; only the leader trims."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Return stored outcomes, newest first. Damaged ones are omitted and logged."""
+        """Return stored outcomes, newest first. Damaged outcomes are omitted and logged."""
         known = {
             node: outcome for node, outcome in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)
         }

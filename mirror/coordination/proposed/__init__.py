@@ -1,4 +1,4 @@
-"""Plans that are computed for review, and can only be applied unchanged.
+"""Plans that are computed for review. A reviewed plan can only be applied unchanged.
 
 Imports coordination's stores and model. Read `proposal.py`.
 """

@@ -16,8 +16,8 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """Result of a request. `decision`: decision to publish; None if there is nothing to publish. `failure`:
-    error, if any."""
+    """Result of a request to apply a plan. `decision`: decision to publish; None if there is nothing to
+    publish. `failure`: error; None if the request succeeds."""
 
     request: ApplyRequest
     decision: Decision | None = None
@@ -25,14 +25,14 @@ class Application:
 
     @property
     def sentence(self) -> str:
-        """Result of the request once the decision is published."""
+        """Description of the result after the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
         return f"plan {self.request.proposal} is in force"
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
-    """Return the result of the first apply request; None if there is none."""
+    """Return the result of the first request to apply a plan; None if there is no such request."""
     request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
     if request is None:
         return None
@@ -42,8 +42,8 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
-    """Return the result of an apply request. The plan may already be the current one if a leader failed after
-    publishing it."""
+    """Return the result of a request to apply a plan. The plan may already be in effect if an earlier leader
+    failed after publishing it."""
     if _is_in_force(proposal, world.plan):
         return Application(request)
     found = applied(world, proposal, request, now_ms)

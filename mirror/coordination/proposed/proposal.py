@@ -1,4 +1,4 @@
-"""A proposed plan: its changes to the current plan, and the world for which it is valid. Pure."""
+"""A proposed plan: its changes to the current plan, and the inputs for which it is valid. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LONGEST: Final = 1_000
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next plan after epoch `epoch`, for one group. `placed`: new or changed tasks; `gone`: removed
-    tasks. `definitions` and `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`:
-    principal who applied it; None if not applied yet."""
+    """The next plan after epoch `epoch`, for one group. `placed`: new or changed tasks. `gone`: removed
+    tasks. `definitions`, `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`: principal
+    who applied the proposal; None if it is not applied yet."""
 
     group: GroupName
     epoch: Epoch
@@ -97,8 +97,8 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
 
 
 def answer_shown(proposal: Proposal) -> GroupPlan:
-    """Return the planner's result as shown with the proposal: reasons for the tasks and for each move. Values
-    in an unknown format are omitted."""
+    """Return the planner's result from the description of the proposal: the reasons for the tasks and for
+    each move. Omit values in an unknown format."""
     reasons = {}
     for move in _listed(proposal.shown.get("moves")):
         with contextlib.suppress(InvalidRequest, LookupError, TypeError, AttributeError):

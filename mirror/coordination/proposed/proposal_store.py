@@ -41,7 +41,8 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Store a proposal and return its id. Raises InvalidRequest if it does not fit into a node."""
+        """Store a proposal and return its id. Raises InvalidRequest if the proposal is too large for a
+        node."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)
@@ -68,8 +69,8 @@ class ProposalStore:
             raise DamagedState(f"node {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
-        """Queue a request to apply a proposal, which is possible only once, and return the request. Raises
-        AlreadyExists."""
+        """Queue a request to apply a proposal, and return the request. A proposal can be applied only once.
+        Raises AlreadyExists."""
         proposal = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)
         try:
@@ -98,4 +99,4 @@ def _data(proposal: Proposal) -> bytes:
 
 
 def _missing(identity: str) -> NotFound:
-    return NotFound(f"plan {shown(identity)} does not exist", advice="compute a new one")
+    return NotFound(f"plan {shown(identity)} does not exist", advice="compute a new plan")

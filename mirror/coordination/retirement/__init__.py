@@ -1,1 +1,1 @@
-"""Unused topics: observations of topics, the decision whether one is unused, and its retirement."""
+"""Unused topics: observes topics, decides whether a topic is unused, and retires unused topics."""

@@ -3,7 +3,7 @@
     sealing ──▶ sealed ──▶ deleting ──▶ (no record: the topic is deleted)
        └───────────┴───────────┴──▶ restoring ──▶ (no record: the topic is in use again)
 
-Each phase is stored before its actions. All actions can be repeated, so an interrupted phase is continued by
+Each phase is stored before its actions. All actions are idempotent, so an interrupted phase is resumed by
 running it again.
 """
 
@@ -27,7 +27,7 @@ class RetirementPhase(StrEnum):
 
 
 class WriteDenial(StrEnum):
-    """State of the ACL that denies writes. `WANTED` may or may not exist yet."""
+    """State of the ACL that denies writes. `WANTED`: the ACL may or may not exist yet."""
 
     WANTED = "wanted"
     MADE = "made"
@@ -42,9 +42,9 @@ class Retirement:
     """Retirement of a topic; times in epoch milliseconds.
 
     `topic_id`, `ends`: id and end offsets of the topic when it was sealed. `selected`: datastreams whose
-    expression matches only the topic; `paused`: the ones among these that the retirement pauses and a
+    expression matches only this topic. `paused`: members of `selected` that the retirement pauses and a
     restoration resumes. `due_ms`: end of the waiting time, 0 before the topic is sealed. `emptied`: number of
-    partitions whose records are deleted. `problem`: why the last attempt stopped.
+    partitions whose records are deleted. `problem`: error of the last attempt.
     """
 
     cluster: ClusterRef
@@ -77,7 +77,7 @@ class Retirement:
         return self.phase is RetirementPhase.SEALED and now_ms >= self.due_ms
 
     def deleting(self) -> Retirement:
-        """Return the retirement whose records may be deleted from now on."""
+        """Return the retirement in its phase DELETING, in which records are deleted."""
         return replace(self, phase=RetirementPhase.DELETING, problem="")
 
     def restoring(self) -> Retirement:
@@ -86,8 +86,8 @@ class Retirement:
 
 
 def objections(retirement: Retirement, evidence: TopicEvidence) -> tuple[KeepReason, ...]:
-    """Return the reasons not to delete a sealed topic now. Any use since the seal prevents the deletion,
-    whatever the limits are."""
+    """Return the reasons not to delete a sealed topic now. Any use of the topic since it was sealed prevents
+    the deletion, independently of the configured limits."""
     found = dict.fromkeys(evidence.reasons)
     seen = evidence.sighting
     if evidence.look.ends != retirement.ends:

@@ -1,9 +1,9 @@
 """Decision whether a topic is unused. Pure.
 
-A look is the state of a topic at one moment. A sighting summarizes all looks at a topic: since when the topic
-is known, since when it is observed without a gap, and since when no records were written. A topic is unused
-if no reason speaks for keeping it; every unknown fact is such a reason. Timestamps of records are not used,
-because a topic that was filled today may contain records of last year.
+A look is the state of a topic at one moment. A sighting summarizes all looks at a topic: when the topic was
+first seen, since when it has been observed without a gap, and since when no records were written. A topic is
+unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
+records are not used, because a topic that was filled today may contain records from last year.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
 DAY_MS: Final = 86_400_000
 LONGEST_GAP_MS: Final = 3 * DAY_MS
-"""Longest time between two looks for which every reader is still noticed. Kafka keeps the committed offsets
+"""Maximum time between two looks for which every reader is still detected. Kafka keeps the committed offsets
 of a group without members for seven days by default."""
 _SERVICE_PREFIX: Final = "_"
 """Prefix of topics that belong to Kafka or to tools, such as `__consumer_offsets` and `_schemas`."""
 
 
 class TopicReader(NamedTuple):
-    """A consumer group that reads a topic. `has_members`: the group is active. `has_offsets`: it has
+    """A consumer group that reads a topic. `has_members`: the group is active. `has_offsets`: the group has
     committed offsets for the topic."""
 
     group: str
@@ -42,7 +42,8 @@ class TopicLook:
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
-    groups other than those of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if unknown.
+    consumer groups, except groups of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if
+    unknown.
     """
 
     topic_id: str
@@ -57,7 +58,8 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """All topics of a cluster at one moment. `unknown_groups`: groups whose topics cannot be read."""
+    """All topics of a cluster at one moment. `unknown_groups`: consumer groups whose topics could not be
+    determined."""
 
     cluster_id: str
     topics: Mapping[str, TopicLook]
@@ -68,8 +70,8 @@ class TopicSighting(NamedTuple):
     """Summary of all looks at a topic; times in epoch milliseconds.
 
     `first_ms`: first look. `watched_ms`: first look since the last gap between looks. `seen_ms`: last look.
-    `quiet_ms`: look since which the end offsets have not changed. `read_ms`: last look with a reader, 0
-    without one.
+    `quiet_ms`: look since which the end offsets have not changed. `read_ms`: last look with a reader, 0 if
+    there was none.
     """
 
     topic_id: str
@@ -82,7 +84,7 @@ class TopicSighting(NamedTuple):
 
 
 def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
-    """Return the sighting after another look. A topic with another id is a new topic."""
+    """Return the sighting updated with another look. A topic with a different id counts as a new topic."""
     if before is None or before.topic_id != look.topic_id:
         return TopicSighting(
             look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends
@@ -120,8 +122,8 @@ class KeepReason(StrEnum):
 
 
 class TopicSelector(NamedTuple):
-    """A datastream that copies a topic or writes it. `is_only`: its expression matches nothing else.
-    `is_halted`: it is paused or stopped."""
+    """A datastream that copies from or writes to a topic. `is_only`: the expression of the datastream matches
+    only this topic. `is_halted`: the datastream is paused or stopped."""
 
     datastream: DatastreamName
     owner: str
@@ -131,8 +133,8 @@ class TopicSelector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnusedRules:
-    """Limits of the decision. `days`: least age, and time without use. `keep`: names of topics to keep, with
-    `*` for any text. `own`: topics of this service."""
+    """Limits of the decision. `days`: minimum age of a topic, and minimum time without use. `keep`: names of
+    topics to keep, with `*` for any text. `own`: topics of this service."""
 
     days: int = 60
     keep: tuple[str, ...] = ()
@@ -146,7 +148,7 @@ class UnusedRules:
 
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
-    """All facts about a topic of one cluster. `sighting`: None if it was never seen before. `reasons`:
+    """All facts about a topic of one cluster. `sighting`: None if the topic was never seen before. `reasons`:
     reasons to keep the topic; empty if the topic is unused."""
 
     cluster: ClusterRef
@@ -159,7 +161,7 @@ class TopicEvidence:
 
     @property
     def is_unused(self) -> bool:
-        """Return whether nothing speaks for keeping the topic."""
+        """Return whether there is no reason to keep the topic."""
         return not self.reasons
 
 
@@ -202,8 +204,8 @@ def selectors_of(
 ) -> tuple[TopicSelector, ...]:
     """Return the datastreams that read or write a topic.
 
-    `aliases`: names that may mean the cluster of the topic. `topics_of`: topics of source clusters, None if
-    unknown. An expression that is not just the name of the topic may also match other topics.
+    `aliases`: aliases that may refer to the cluster of the topic. `topics_of`: topics of source clusters,
+    None if unknown. Any expression other than the exact name of the topic may also match other topics.
     """
     found = []
     for datastream in datastreams:

@@ -1,4 +1,4 @@
-"""Index of topic selections, to find the selections that match a topic without testing all of them."""
+"""Index that finds the topic selections matching a topic without testing every selection."""
 
 from __future__ import annotations
 

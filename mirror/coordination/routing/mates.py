@@ -1,6 +1,7 @@
 """Conflicting settings of datastreams that share tasks, and the setting that applies. Pure.
 
-Creations and changes with such a conflict are rejected. Two concurrent changes can still cause it.
+Creations and changes with such a conflict are rejected. Two concurrent changes can still cause such a
+conflict.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
 
 
 def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
-    """Return the `group.id` of the other datastream if both set one and the two differ; otherwise an empty
-    string."""
+    """Return the `group.id` of the other datastream if both datastreams set a `group.id` and the two differ;
+    otherwise an empty string."""
     mine, theirs = datastream.metadata.get(GROUP_ID), other.metadata.get(GROUP_ID)
     return theirs if mine and theirs and mine != theirs else ""
 
@@ -41,8 +42,8 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield the conflict of limits. Each datastream is valid on its own, but the minimum of one datastream
-    can exceed the maximum of another."""
+    """Yield conflicting limits. Each datastream is valid by itself, but the minimum of one datastream can
+    exceed the maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds

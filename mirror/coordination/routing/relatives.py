@@ -1,4 +1,4 @@
-"""Topic names to check for loops and doubled copies when a datastream is created. Pure.
+"""Determines the topic names to check for loops and duplicate copies when a datastream is created. Pure.
 
 Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with other
 stems can neither return through the new datastream nor be written by it twice, so they need not be checked.
@@ -18,7 +18,7 @@ Way = tuple[str, str, TopicNaming]
 """Source cluster, destination cluster, and naming at the destination."""
 
 _MOST_FORMS: Final = 64
-"""Maximum number of names that repeated copying may give to one topic. Each name is tested."""
+"""Maximum number of names that repeated copying may give to one topic, because each name must be tested."""
 _MOST_STEMS: Final = 100
 """Maximum number of suffixes with which names are compared."""
 
@@ -43,7 +43,8 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
-    """Return the prefixes that destination names add; None if a name may have several stems."""
+    """Return the prefixes that destination names add to topic names; None if a name may have several
+    stems."""
     before = set()
     for _, _, naming in ways:
         prefix, suffix = naming.template.split(PLACEHOLDER)

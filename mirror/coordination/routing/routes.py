@@ -1,18 +1,19 @@
-"""Topics that a datastream must not copy: records would return, or another datastream writes the copy. Pure.
+"""Determines topics that a datastream must not copy, because records would return or another datastream
+writes the copy. Pure.
 
 A place is a topic on one cluster. Each datastream copies from every selected place to the place given by its
 destination name. The check follows chains of places backwards by name, so the result depends only on
 definitions and not on existing topics. Three rules apply:
 
-1. Records are never copied back to a cluster that they may have come from. This prevents loops, and names
-   that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
-   again.
+1. Records are never copied back to a cluster that they may have come from. This rule prevents loops, and
+   names that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not
+   copied again.
 2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
 3. Headrace's own topics are never destinations.
 
-If two datastreams conflict, the one created later must not copy; if both were created at the same time, names
-decide. A destination topic stays with the datastream that already writes it. A loop through renamed topics is
-cut where a renamed topic would return, regardless of age.
+If two datastreams conflict, the datastream created later must not copy; if both were created at the same
+time, names decide. A destination topic stays with the datastream that already writes it. A loop through
+renamed topics is cut where a renamed topic would return, regardless of age.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mirror.wording import counted, first_few
 _NAMES_SHOWN: Final = 3
 
 Reasons = Mapping[str, str]
-"""Reason why a topic is not copied, by topic."""
+"""Reasons why topics are not copied, by topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class Route:
 @dataclass
 class _TopicNode:
     """State of one topic name on all clusters. `origins`: for each cluster, the clusters that its records may
-    come from, with the datastream that copies them. `reasons`: reasons of datastreams that must not copy the
-    topic. `taken`: routes that copy the topic name."""
+    come from, with the datastream that copies these records. `reasons`: reasons of datastreams that must not
+    copy the topic. `taken`: routes that copy the topic name."""
 
     origins: dict[str, dict[str, DatastreamName]] = field(default_factory=dict)
     reasons: dict[DatastreamName, str] = field(default_factory=dict)
@@ -69,8 +70,8 @@ class _TopicNode:
 
 
 class ReturningTopics:
-    """Finder of topics whose records would return to a cluster, with a cache. `routes`: routes that may be
-    part of a loop, oldest first."""
+    """Finds topics whose records would return to a cluster, and caches the results. `routes`: routes that may
+    be part of a loop, oldest first."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [route for route in routes if not route.copies_onto_itself]
@@ -91,7 +92,8 @@ class ReturningTopics:
         return _index(self.routes)
 
     def reason(self, route: Route, topic: str) -> str | None:
-        """Return the reason why a datastream must not copy a selected topic; None if it may."""
+        """Return the reason why a datastream must not copy a selected topic; None if it may copy the
+        topic."""
         if route.datastream.name not in self._circular:
             return None
         place = self._place(topic)
@@ -159,7 +161,8 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins, extended by those that a route adds which keeps the topic name."""
+    """Return the origins of a topic name if a route copies it, including origins that copies under the same
+    name add."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [other for other in (*place.taken, route) if other.datastream.naming.is_identity]
     is_changing = True
@@ -194,8 +197,8 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 @dataclass(frozen=True)
 class RouteVerdict:
     """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
-    `left_out`: by datastream, topics that it must not copy, with the reason. `remarks`: conflicts that do not
-    stop copying. `waiting`: by datastream, topics that are not copied yet, or only partly."""
+    `left_out`: by datastream, topics that it must not copy, each with the reason. `remarks`: conflicts that
+    do not prevent copying. `waiting`: by datastream, topics that are not yet copied completely."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
@@ -203,7 +206,7 @@ class RouteVerdict:
     waiting: Mapping[DatastreamName, Mapping[str, IncompleteTopic]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
-        """Return, by topic, why a datastream does not copy everything that it selects."""
+        """Return, by topic, the reason why a datastream does not copy all of the selected topic."""
         waits = {topic: wait.reason for topic, wait in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
@@ -227,7 +230,7 @@ class RouteJudge:
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
     ) -> RouteVerdict:
         """Return the restrictions. `topics`: existing topics that each datastream selects; `written`: source
-        topics that each group copies at present."""
+        topics that each group currently copies."""
         left_out: dict[DatastreamName, dict[str, str]] = {route.datastream.name: {} for route in self._good}
         for route in self._good:
             name, naming = route.datastream.name, route.datastream.naming
@@ -271,8 +274,8 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams whose records can get from their destination back to their source. Only these
-    routes can form a loop."""
+    """Return the datastreams whose records can return from the destination to the source. Only routes of such
+    datastreams can form a loop."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 
@@ -344,6 +347,6 @@ def _double(holder: Datastream, datastream: Datastream) -> str:
 
 
 def in_words(reasons: Reasons) -> str:
-    """Describe the topics that are not copied: a few by name, each with its reason."""
+    """Describe the topics that are not copied: name a few of them, each with its reason."""
     topics = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
     return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({topics})"

@@ -50,7 +50,7 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return why the instance of a task changes."""
+    """Return the reason why the instance of a task changes."""
     here = {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}
     if move.to_instance is None:

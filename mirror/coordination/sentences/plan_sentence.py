@@ -1,4 +1,4 @@
-"""One sentence about a decision: content of the plan, and causes of its changes. Pure."""
+"""Describes a decision in one sentence: the content of the plan, and the causes of its changes. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAMES_SHOWN: Final = 5
 class PlanChange:
     """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
     planned. `answered`: fulfilled requests. `is_recovered`: the change replaces an unreadable plan.
-    `is_exclusion_new`: whether the topics that datastreams must leave to others have changed. `is_due`:
-    groups were planned because their regular interval had passed. `is_limited`: current tasks exceed their
+    `is_exclusion_new`: True if the set of topics that datastreams must not copy has changed. `is_due`: groups
+    were planned because their regular interval had passed. `is_limited`: current tasks exceed their
     limits."""
 
     before: Plan
@@ -43,7 +43,7 @@ def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
 
 
 def changed(change: PlanChange) -> str:
-    """Return the sentence for a plan that replaces the current one."""
+    """Return the sentence for a plan that replaces the current plan."""
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed
@@ -56,7 +56,7 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Return a phrase about each kind of instances: those that left, are leaving, or returned."""
+    """Return phrases about the instances that have left, are leaving, or have returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {instance.name for instance in live}
     leaving = {instance.name for instance in live if instance.is_leaving}

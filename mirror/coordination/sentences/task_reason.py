@@ -1,4 +1,4 @@
-"""Reason why a plan adds or removes a task, from the step that did it. Pure."""
+"""Reason why a plan adds or removes a task, according to the planning step that made the change. Pure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ class _GroupChange:
         return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
-        """Return the cause of a request that moved all partitions of the task; empty without one."""
+        """Return the cause of the request that moved all partitions of the task; an empty string if there is
+        no such request."""
         return next(
             (cause_of(request) for request in self.requests if task.partitions <= request.partitions), ""
         )

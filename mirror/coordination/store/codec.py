@@ -1,7 +1,7 @@
-"""Bytes of commands and states.
+"""Encodes commands and states as bytes.
 
-A record is a line of JSON followed by the data of its nodes. The line contains their lengths. A state is a
-list of records: a head, nodes in records of about `_CHUNK` bytes, and an end.
+A record is a line of JSON followed by the data of its nodes. The line contains the lengths of the data. A
+state is a list of records: a head, nodes in records of about `_CHUNK` bytes, and an end.
 """
 
 from __future__ import annotations

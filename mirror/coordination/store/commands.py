@@ -25,8 +25,8 @@ class EphemeralNode:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Deletion of a node without children. If a version is given, the node must have it. A missing node is
-    not an error."""
+    """Deletion of a node without children. `version`: version that the node must have, None for any. A
+    missing node is not an error."""
 
     path: str
     version: int | None = None
@@ -46,7 +46,8 @@ Operation = NodeWrite | NodeDeletion | NextNode | NewNode | EphemeralNode | Remo
 class OpenSession:
     """Start a session under an id that was never used before. Starting an open session changes nothing.
 
-    `timeout_ms`: silence after which other instances may end it; 0 if no other instance exists.
+    `timeout_ms`: time without heartbeats after which other instances may end the session; 0 if no other
+    instance exists.
     """
 
     session: str
@@ -55,7 +56,8 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Heartbeat of a session. Its numbers increase; a heartbeat with an older number has no effect."""
+    """Heartbeat of a session. Numbers of heartbeats increase; a heartbeat with an older number has no
+    effect."""
 
     session: str
     number: int
@@ -65,8 +67,8 @@ class Heartbeat:
 class EndSession:
     """End a session and delete its ephemeral nodes.
 
-    `heartbeat`: end the session only if this is the number of its last heartbeat, so that a late heartbeat
-    and an expiry exclude each other. None: end it unconditionally.
+    `heartbeat`: end the session only if its last heartbeat has this number, so that a session that sends a
+    late heartbeat is not ended. None: end the session unconditionally.
     """
 
     session: str
@@ -77,7 +79,8 @@ class EndSession:
 class Change:
     """Apply all operations of a session in order, or none.
 
-    `request`: number of the command in its session, from 1. A repeated number returns the first result.
+    `request`: number of the command in its session, starting at 1. A command with a repeated number has no
+    effect and returns the first result.
     """
 
     session: str
@@ -87,7 +90,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNote:
-    """Note of a complete snapshot of a shared log up to an offset, of `size` bytes. Changes nothing."""
+    """Announces a complete snapshot of a shared log up to an offset. `size`: size of the snapshot in bytes.
+    Changes nothing."""
 
     next_offset: int
     size: int
@@ -97,23 +101,23 @@ Command = OpenSession | Heartbeat | EndSession | Change | SnapshotNote
 
 
 class RefusalKind(StrEnum):
-    """Reason why a command was refused."""
+    """Reason why a command was rejected."""
 
     NOT_FOUND = "not-found"
     EXISTS = "exists"
     CONFLICT = "conflict"
-    """The node has another version than required, or has children."""
+    """The version of the node differs from the required version, or the node has children."""
     INVALID = "invalid"
     NO_SESSION = "no-session"
     ALIVE = "alive"
     """The session to be ended has sent a later heartbeat."""
     FORGOTTEN = "forgotten"
-    """The request is older than all stored results, so it may have been applied before."""
+    """The request is older than all stored results, so it may already have been applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRefusal:
-    """Refusal of a command, which had no effect. `path`: node of the failed operation."""
+    """Rejection of a command that had no effect. `path`: node of the failed operation."""
 
     kind: RefusalKind
     path: str = ""

@@ -1,8 +1,8 @@
 """Session of this process with a shared log, judged by the clock of this process. Pure; times are monotonic
 seconds.
 
-Another instance ends the session only if it has seen no heartbeat for one timeout. That moment is never
-earlier than one timeout after this process sent the last heartbeat that it has read back.
+Another instance ends the session only if it has read no heartbeat for one timeout. The session is therefore
+never ended earlier than one timeout after this process sent the last heartbeat that it has read back.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from mirror.model.nodes import SessionState
 HEARTBEATS: Final = 3
 """Number of heartbeats sent per session timeout."""
 _SUSPENDED_SHARE: Final = 2 / 3
-"""Time without a heartbeat read back after which the session is suspended, as a share of its timeout."""
+"""The session is suspended if no heartbeat was read back for this share of the session timeout."""
 _MOST_PENDING: Final = 2
-"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only wait behind
+"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only queue behind
 these."""
 
 
 class SessionContact:
-    """Heartbeats of one session. The command that opens it counts as heartbeat 0, sent at `sent`."""
+    """Heartbeats of one session. The command that opens the session counts as heartbeat 0. `sent`: send time
+    of this command."""
 
     def __init__(self, timeout_seconds: float, sent: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -31,22 +32,22 @@ class SessionContact:
         self.answered_at = sent
         """Send time of the latest heartbeat that was read back."""
         self.answer_seconds = 0.0
-        """Time from sending to reading back of that heartbeat."""
+        """Time between sending the latest heartbeat and reading it back."""
 
     def next_heartbeat(self, now: float) -> int | None:
-        """Return the number of the heartbeat to be sent now, None if none is due."""
+        """Return the number of the heartbeat to send now, or None if no heartbeat is due."""
         is_due = now - self._latest_sent >= self._timeout_seconds / HEARTBEATS
         return self.send(now) if is_due and len(self._sent) < _MOST_PENDING else None
 
     def send(self, now: float) -> int:
-        """Note a heartbeat that is sent now and return its number."""
+        """Record that a heartbeat is sent now, and return its number."""
         self._number += 1
         self._latest_sent = now
         self._sent = {**self._sent, self._number: now}
         return self._number
 
     def read_back(self, number: int, now: float) -> None:
-        """Note that the log contains the heartbeats of this session up to a number."""
+        """Record that the log contains the heartbeats of this session up to a number."""
         sent = self._sent.get(number)
         if sent is not None:
             self.answered_at, self.answer_seconds = sent, now - sent
@@ -57,7 +58,8 @@ class SessionContact:
         return now - min(self._sent.values(), default=now)
 
     def state(self, now: float) -> SessionState:
-        """Return the state of the session. A lost session stays lost: the caller opens another one."""
+        """Return the state of the session. A lost session remains lost; the caller must open a new
+        session."""
         silence = now - self.answered_at
         if silence >= self._timeout_seconds:
             return SessionState.LOST

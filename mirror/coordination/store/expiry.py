@@ -1,7 +1,9 @@
-"""Sessions that have been silent for their timeout. Pure; times are monotonic seconds of the observer.
+"""Detects sessions that have sent no heartbeat for their timeout. Pure; times are monotonic seconds of the
+observer.
 
-An observer sees a heartbeat after it was sent. It therefore never ends a session earlier than one timeout
-after the send time of the last heartbeat, by which time the owner has stopped by its own clock.
+An observer sees a heartbeat after it was sent. The observer therefore never ends a session earlier than one
+timeout after the send time of the last heartbeat. At that time, the owner of the session has already stopped
+according to its own clock.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from mirror.coordination.store.machine import SessionRecord
 
 
 class SilenceObserver:
-    """Observes the heartbeats of all sessions except its own. `timeout_seconds`: timeout of sessions that do
-    not state theirs."""
+    """Observes the heartbeats of all sessions except its own. `timeout_seconds`: timeout of sessions that
+    specify no timeout."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
@@ -22,7 +24,7 @@ class SilenceObserver:
         self._unheard: set[str] = set()
 
     def observe(self, sessions: Mapping[str, SessionRecord], own: str, now: float) -> None:
-        """Note the sessions of the state that was just read."""
+        """Record the sessions of the state that was just read."""
         seen = {}
         for name, session in sessions.items():
             if name == own:
@@ -53,7 +55,7 @@ class SilenceObserver:
         self._seen = {name: (heartbeat, now, timeout) for name, (heartbeat, _, timeout) in self._seen.items()}
 
     def silent(self, now: float) -> list[EndSession]:
-        """Return a command for each session that has been silent for its timeout."""
+        """Return a command for each session that has sent no heartbeat for its timeout."""
         return [
             EndSession(name, heartbeat)
             for name, (heartbeat, at, timeout) in sorted(self._seen.items())

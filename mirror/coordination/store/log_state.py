@@ -21,7 +21,7 @@ _NO_SNAPSHOT: Final = SnapshotNote(0, 0)
 @dataclass(frozen=True, slots=True)
 class LogState:
     """State after all records before `next_offset`. `unfinished`: see `parts.py`. `foreign`: number of
-    records that were not commands. `snapshot`: latest note of a snapshot."""
+    records that were not commands. `snapshot`: latest announced snapshot."""
 
     state: State = field(default_factory=State)
     unfinished: Unfinished = field(default_factory=dict)
@@ -41,10 +41,9 @@ class AppliedCommand:
 
 
 def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, AppliedCommand | None]:
-    """Apply the record at an offset. A record that was applied before changes nothing.
-
-    Ignores foreign records. Raises NewerFormat for commands of a newer version, because skipping them would
-    change the result.
+    """Apply the record at an offset. A record that was already applied changes nothing. Ignores foreign
+    records. Raises NewerFormat for commands of a newer version, because skipping them would change the
+    result.
     """
     if offset < log.next_offset:
         return log, None

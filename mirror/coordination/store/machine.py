@@ -1,8 +1,8 @@
 """The state machine: `apply(state, command)` returns the next state and the result.
 
-It uses no clock, no randomness, no I/O, and no order that depends on hashes, so replicas that apply the same
-commands have equal states. States are immutable, so a snapshot can be written while the next commands are
-applied.
+The state machine uses no clock, no randomness, no I/O, and no order that depends on hashes, so replicas that
+apply the same commands have equal states. States are immutable, so a snapshot can be written while the next
+commands are applied.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ flight."""
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session. `ephemerals`: paths of its nodes. `results`: remembered results by request;
-    `forgotten`: highest request whose result is no longer remembered. `timeout_ms`: see `OpenSession`."""
+    """An open session. `ephemerals`: paths of the session's ephemeral nodes. `results`: stored results by
+    request number. `forgotten`: highest request number whose result is no longer stored. `timeout_ms`: see
+    `OpenSession`."""
 
     heartbeat: int = 0
     ephemerals: frozenset[str] = frozenset()
@@ -60,7 +61,7 @@ class State:
 
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
-    """Apply a command. A refused command changes only the stored results of its session."""
+    """Apply a command. A rejected command changes only the stored results of its session."""
     following = State(state.root, state.sessions, state.applied + 1)
     match command:
         case OpenSession(session, timeout_ms):
@@ -133,7 +134,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
 
 
 class _Impossible(Exception):
-    """An operation, and therefore its whole command, is refused."""
+    """An operation, and therefore its whole command, is rejected."""
 
     def __init__(self, kind: RefusalKind, path: str) -> None:
         super().__init__(kind, path)

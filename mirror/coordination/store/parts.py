@@ -5,7 +5,7 @@
 A writer numbers its commands and writes their parts in order. The offset of its last part orders a command
 among the commands of other writers. An unfinished command is abandoned when its writer begins the next one,
 or when two of its parts are `LONGEST_GAP` offsets apart. All readers therefore abandon the same commands,
-wherever they started to read.
+regardless of the offset at which they started to read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _MOST_PARTS: Final = 2**16 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommandPart:
-    """One part. `writer`: 16 bytes chosen by the writing process; `number`: of the command, from 1."""
+    """One part. `writer`: 16 bytes chosen by the writing process. `number`: number of the command, starting
+    at 1."""
 
     writer: bytes
     number: int
@@ -40,7 +41,7 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """A command of which only the first parts were read. `offset`: offset of the latest part."""
+    """A command of which not all parts were read yet. `offset`: offset of the latest part."""
 
     number: int
     count: int
@@ -82,9 +83,11 @@ def parse_part(record: bytes) -> CommandPart:
 
 
 def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Unfinished, bytes | None]:
-    """Add a part at an offset of the log. Return the unfinished commands, and the command that it completes.
+    """Add a part at an offset of the log. Return the unfinished commands, and the command that this part
+    completes, if any.
 
-    A repeated part changes nothing. Any other part out of order abandons the command of its writer.
+    A repeated part changes nothing. After any other part that is out of order, the command of its writer is
+    abandoned.
     """
     known = unfinished.get(part.writer)
     following = _following(known, part, offset)

@@ -1,4 +1,4 @@
-"""One copy of the state with the watches on it. Thread-safe."""
+"""One copy of the state, and the watches on its nodes. Thread-safe."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class WatchKind(Enum):
 
 
 FiredWatch = tuple[str, Watch]
-"""A watch to call, with its session."""
+"""Id of a session, and its watch to call."""
 
 
 class StateReplica:
-    """The latest state, and the watches on it."""
+    """The latest state, and the watches on its nodes."""
 
     def __init__(self, state: State | None = None) -> None:
         self._state = state or State()
@@ -50,8 +50,8 @@ class StateReplica:
         *,
         waits: bool = True,
     ) -> TreeNode | None:
-        """Return a node (None if it is missing), and set the watch atomically. `waits`: set the watch even on
-        a missing node. Raises SessionLost."""
+        """Return a node, or None if it is missing, and atomically set a watch on the node. `waits`: set the
+        watch even if the node is missing. Raises SessionLost."""
         with self._lock:
             if session not in self._state.sessions:
                 raise SessionLost("the session with the coordination store has ended")
@@ -63,7 +63,8 @@ class StateReplica:
             return node
 
     def publish(self, state: State, changes: Sequence[Changes]) -> list[FiredWatch]:
-        """Replace the state. Returns the watches on changed nodes, for the caller to call without locks."""
+        """Replace the state. Return the watches on changed nodes; the caller calls them after releasing its
+        locks."""
         fired: list[FiredWatch] = []
         with self._lock:
             self._state = state
@@ -87,7 +88,7 @@ class StateReplica:
 
 
 def call_watches(fired: Iterable[FiredWatch]) -> None:
-    """Call watches. Logs their exceptions: a watch must not fail the write that fired it."""
+    """Call watches. Log exceptions of watches, because a watch must not fail the write that fired it."""
     for _, watch in fired:
         with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
             watch()

@@ -41,8 +41,8 @@ class CommandLog(Protocol):
         ...
 
     def submit(self, command: Command) -> Result:
-        """Append a command, and return its result when it is durable. Raises Unreachable if the command could
-        not be appended, or if that is unknown."""
+        """Append a command, wait until it is durable, and return its result. Raises Unreachable if the
+        command was not appended, or if it is unknown whether it was."""
         ...
 
     def sync(self) -> None:
@@ -52,7 +52,7 @@ class CommandLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentity:
-    """Name of a session, and the numbers of its requests."""
+    """Id of a session, and the counter of its requests."""
 
     name: str
     requests: Iterator[int] = field(default_factory=lambda: count(1))
@@ -68,7 +68,7 @@ class StoreSession:
 
     @property
     def identity(self) -> SessionIdentity:
-        """The session."""
+        """Identity of the current session."""
         return self._identity
 
     def open(self) -> None:
@@ -162,7 +162,7 @@ class StoreSession:
 
 
 def raise_refusal(refusal: CommandRefusal) -> NoReturn:
-    """Raise the error of a refused command."""
+    """Raise the error for a rejected command."""
     path = refusal.path
     match refusal.kind:
         case RefusalKind.NOT_FOUND:
@@ -176,7 +176,7 @@ def raise_refusal(refusal: CommandRefusal) -> NoReturn:
         case RefusalKind.NO_SESSION:
             raise SessionLost("the session with the coordination store has ended")
         case RefusalKind.ALIVE | RefusalKind.FORGOTTEN:
-            raise Unreachable("the coordination store cannot tell whether the request was applied")
+            raise Unreachable("it is unknown whether the coordination store applied the request")
 
 
 def _in_portions(nodes: Sequence[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:

@@ -1,7 +1,7 @@
 """Snapshots of a shared log as records of a compacted topic. Pure.
 
-A snapshot has an id, parts under the keys `ID/0`, `ID/1`…, and an end under `ID/end`, which is written last.
-Only the end makes it complete. Several writers can write snapshots at the same time.
+A snapshot has an id, parts under the keys `ID/0`, `ID/1`…, and an end record under `ID/end`. The end record
+is written last and makes the snapshot complete. Several writers can write snapshots at the same time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mirror.errors import CorruptData, NewerFormat
 
 FORMAT: Final = 1
 KEPT: Final = 2
-"""Number of complete snapshots to keep. If the latest is damaged, the one before it and the log since then
-contain the same state."""
+"""Number of complete snapshots to keep. If the latest snapshot is damaged, the previous snapshot and the log
+after that snapshot contain the same state."""
 _END: Final = "end"
 
 
 class SnapshotEnd(NamedTuple):
-    """Content of the end of a snapshot. `log`: id of the log; `next_offset`: see `LogState`."""
+    """Content of the end record of a snapshot. `log`: id of the log. `next_offset`: see `LogState`."""
 
     log: str
     next_offset: int
@@ -36,17 +36,17 @@ class SnapshotEnd(NamedTuple):
 
 
 def part_key(snapshot: str, index: int) -> bytes:
-    """Return the key of a part."""
+    """Return the record key of a part."""
     return f"{snapshot}/{index}".encode()
 
 
 def end_key(snapshot: str) -> bytes:
-    """Return the key of the end of a snapshot."""
+    """Return the record key of a snapshot's end record."""
     return f"{snapshot}/{_END}".encode()
 
 
 class SnapshotStream:
-    """Encoder of a snapshot: parts of at most `largest` bytes each, and then its end."""
+    """Encodes a snapshot as parts of at most `largest` bytes each, followed by an end record."""
 
     def __init__(self, state: LogState, log: str, largest: int) -> None:
         self._state = state
@@ -54,7 +54,7 @@ class SnapshotStream:
         self._largest = largest
         self._parts = self._checksum = 0
         self.size = 0
-        """Size of the parts so far in bytes."""
+        """Total size of the parts yielded so far, in bytes."""
 
     def parts(self) -> Iterator[bytes]:
         """Yield the parts. Can be called only once."""
@@ -68,7 +68,7 @@ class SnapshotStream:
             yield self._counted(bytes(pending))
 
     def end(self) -> bytes:
-        """Return the end. Call it after all parts were read."""
+        """Return the end record. Call this method after all parts were consumed."""
         content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
         return json.dumps(content).encode()
 
@@ -116,7 +116,7 @@ class SnapshotShelf:
         self._found: dict[str, _Collected] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a record; a value of None deletes. Ignores foreign records. Raises NewerFormat."""
+        """Add a record; a value of None is a tombstone. Ignores foreign records. Raises NewerFormat."""
         name, _, which = (key or b"").decode(errors="replace").rpartition("/")
         if not name or not (which == _END or (which.isascii() and which.isdecimal())):
             return
@@ -139,8 +139,8 @@ class SnapshotShelf:
             found.parts[int(which)] = value
 
     def _release(self, log: str) -> None:
-        """Drop the contents of complete snapshots of a log that later ones have replaced. Their keys are
-        kept."""
+        """Drop the contents of complete snapshots that later snapshots of the log have replaced, but keep
+        their keys."""
         for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
@@ -154,8 +154,7 @@ class SnapshotShelf:
         return sorted(complete, key=lambda snapshot: (snapshot[1].next_offset, snapshot[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of the intact snapshots from which the log [start, end) can be read on, latest
-        first."""
+        """Yield the states of the intact snapshots that the log [start, end) continues, latest first."""
         for name, found in self._complete(log):
             if start <= found.next_offset <= end:
                 try:
@@ -166,8 +165,8 @@ class SnapshotShelf:
     def superseded(self, log: str) -> tuple[int, list[bytes]]:
         """Return the offset to which the log can be trimmed, and the keys of snapshots that can be deleted.
 
-        Keeps `KEPT` complete snapshots of the log, and unfinished ones that were begun after the older of
-        these.
+        Keeps the latest `KEPT` complete snapshots of the log, and unfinished snapshots that were begun after
+        the oldest of these.
         """
         ends = self._complete(log)[:KEPT]
         if len(ends) < KEPT:

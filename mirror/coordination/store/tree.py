@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _INVALID: Final = re.compile(r"/\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]")
-"""A name that is empty, `.` or `..`, and characters that no path may have."""
+"""Matches invalid paths: names that are empty, `.` or `..`, and characters that are not permitted in
+paths."""
 
 
 @dataclass(slots=True)
 class TreeNode:
-    """One node. Only the draft that created or copied it may modify it.
+    """One node. Only the draft that created or copied a node may modify the node.
 
-    `owner`: session of an ephemeral node, else empty. `next_number`: number of the next sequential child.
+    `owner`: session of an ephemeral node, otherwise empty. `next_number`: number of the next sequential
+    child.
     """
 
     data: bytes = b""
@@ -41,7 +43,7 @@ def parent_of(path: str) -> str:
 
 
 def find(root: TreeNode, path: str) -> TreeNode | None:
-    """Return the node at a path, None if it is missing."""
+    """Return the node at a path, or None if it is missing."""
     node: TreeNode | None = root
     for name in names_of(path):
         if node is None:
@@ -51,7 +53,7 @@ def find(root: TreeNode, path: str) -> TreeNode | None:
 
 
 def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
-    """Yield all nodes below a node with their paths, parents first, names in order."""
+    """Yield all descendants of a node with their paths: parents before children, siblings sorted by name."""
     pending = [(path, root)]
     while pending:
         above, node = pending.pop()
@@ -62,14 +64,14 @@ def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
 
 
 class Draft:
-    """Next version of a tree, with the root `root`. The former tree is not modified."""
+    """A modified version of a tree. `root`: root of the new version. The previous tree is not modified."""
 
     def __init__(self, root: TreeNode) -> None:
         self._owned: dict[int, TreeNode] = {}
         self.root = self._copy(root)
 
     def edit(self, names: Sequence[str]) -> TreeNode | None:
-        """Return a node for modification, None if it is missing."""
+        """Return a node that may be modified, or None if it is missing."""
         node: TreeNode | None = self.root
         for name in names:
             if node is None:
@@ -78,14 +80,15 @@ class Draft:
         return node
 
     def child(self, parent: TreeNode, name: str) -> TreeNode | None:
-        """Return a child of a node from `edit` for modification, None if it is missing."""
+        """Return a child that may be modified, or None if it is missing. `parent`: node returned by
+        `edit`."""
         node = parent.children.get(name)
         if node is not None and id(node) not in self._owned:
             node = parent.children[name] = self._copy(node)
         return node
 
     def add(self, parent: TreeNode, name: str, node: TreeNode) -> None:
-        """Add a new child to a node from `edit`."""
+        """Add a new child to a node. `parent`: node returned by `edit`."""
         self._owned[id(node)] = node
         parent.children[name] = node
         parent.next_number += 1

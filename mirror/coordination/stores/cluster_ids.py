@@ -1,4 +1,4 @@
-"""Ids of clusters by the names that definitions use. Ids are stored, so that two names of one cluster are
+"""Cluster ids by the cluster names that definitions use. Ids are stored, so that two names of one cluster are
 recognized even while the cluster does not respond.
 """
 
@@ -29,8 +29,8 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster reports now. If two instances write at the same time, one of the
-        writes is sufficient."""
+        """Store the id that the cluster currently reports. If two instances write concurrently, it is
+        sufficient that one write succeeds."""
         path, data = znodes.short_child(self._parent, cluster), identity.encode()
         with suppress(AlreadyExists, VersionConflict):
             try:
@@ -43,19 +43,19 @@ class ClusterIds:
 
 
 class BoundClusters:
-    """Ids of the clusters that the service reads and writes under each name: the id seen first, or accepted
-    last. Thread-safe."""
+    """Bound cluster ids: for each cluster name, the id that was first seen or last accepted. Lanes only use a
+    cluster with the bound id. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._ids = ClusterIds(nodes, znodes.BOUND)
 
     def get(self, cluster: ClusterRef) -> str:
-        """Return the id, empty before the first use."""
+        """Return the bound id of a cluster, empty before its first use."""
         return self._ids.get(cluster) or ""
 
     def bind(self, cluster: ClusterRef, identity: str) -> str:
-        """Return the bound id; if there is none, bind and return this id."""
+        """Return the bound id of a cluster. If there is none, bind and return `identity`."""
         known = self.get(cluster)
         if known or not identity:
             return known
@@ -64,13 +64,13 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind the id if there is none yet. Raises UnexpectedCluster if another id is bound."""
+        """Bind the id if none is bound yet. Raises UnexpectedCluster if a different id is bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
 
     def accept(self, cluster: ClusterRef, identity: str) -> None:
-        """Read and write the cluster with this id from now on."""
+        """Replace the bound id of a cluster."""
         self._ids.put(cluster, identity)
 
 
@@ -85,8 +85,8 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may be this cluster: all except those whose known ids differ. `identity`: a
-        further id of the cluster."""
+        """Return the aliases that may refer to this cluster: all aliases except those with a known, different
+        id. `identity`: an additional id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
         return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]
 

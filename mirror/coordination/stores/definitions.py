@@ -39,8 +39,8 @@ class StoredDatastream:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
-    """A definition that cannot be parsed, and the reason. `last`: latest version that this process could
-    parse. Running lanes continue."""
+    """A definition that cannot be parsed, and the reason. Running lanes of the datastream continue. `last`:
+    latest version that this process could parse."""
 
     name: DatastreamName
     problem: str
@@ -48,7 +48,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """Return the error for a caller that cannot continue without the readable definition."""
+        """Return the error for callers that require a readable definition."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its node",
@@ -57,7 +57,7 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Stored definitions: the readable ones and the damaged ones, each sorted by name."""
+    """Stored definitions: readable definitions and damaged definitions, each sorted by name."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
@@ -71,24 +71,24 @@ class Definitions:
 
     @property
     def is_whole(self) -> bool:
-        """True if every datastream that may have tasks is in `datastreams`."""
+        """True if `datastreams` contains every datastream that may have tasks."""
         return all(damaged.last is not None for damaged in self.damaged)
 
 
 class DefinitionStore:
-    """Definitions in the coordination store; they survive all instances."""
+    """Definitions in the coordination store. Definitions persist even if no instance runs."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._deletions = Deletions(nodes)
 
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
-        """Return all names, sorted. The watch fires when a name is added or removed."""
+        """Return the names of all datastreams, sorted. The watch fires when a name is added or removed."""
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
     def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
-        """Return one definition, readable or damaged. Raises NotFound."""
+        """Return one definition, whether readable or damaged. Raises NotFound."""
         for path in _paths(name):
             try:
                 node = self._nodes.read(path, watch)
@@ -106,14 +106,14 @@ class DefinitionStore:
         return found
 
     def all(self) -> Definitions:
-        """Return all definitions; a damaged one does not affect other datastreams."""
+        """Return all definitions. A damaged definition does not affect other datastreams."""
         return _in_order(list(self.look_at(self.names()).values()))
 
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Read the given definitions in one batch; return those that exist, readable or damaged. `watch_of`:
-        returns the watch for a definition, by name."""
+        """Read the named definitions in one batch. Return all definitions that exist, whether readable or
+        damaged. `watch_of`: returns the watch for a definition, by name."""
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
         present = self._nodes.read_present(list(paths), of_path)
@@ -127,7 +127,7 @@ class DefinitionStore:
         return found
 
     def catch_up(self) -> None:
-        """Make later reads include all writes completed before this call."""
+        """Ensure that later reads include all writes completed before this call."""
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
@@ -137,10 +137,10 @@ class DefinitionStore:
         return guard
 
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
-        """Store a new definition and return it. The key of its `creation` is recorded too: a key belongs to
-        one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
-        KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does not fit into a
-        node."""
+        """Store a new definition and return it. The key of its `creation` is also recorded, because a key
+        belongs to one datastream at a time. `entries`: further changes of the same transaction. Raises
+        AlreadyExists, KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does
+        not fit into a node."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
@@ -160,9 +160,9 @@ class DefinitionStore:
                 return StoredDatastream(datastream, 0)
 
     def _note_of(self, creation: Creation, name: DatastreamName) -> NodeChange:
-        """Return the change that assigns a key to a datastream, unless another datastream has the key.
-        Records of definitions that were damaged when they were removed may remain and are replaced. Raises
-        KeyReused."""
+        """Return the change that assigns an idempotency key to a datastream, unless another datastream has
+        the key. Replace an obsolete key record, which may remain from a definition that was damaged when it
+        was removed. Raises KeyReused."""
         path, data = _note_path(creation), name.encode()
         try:
             node = self._nodes.read(path)
@@ -178,9 +178,9 @@ class DefinitionStore:
     def replace(
         self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NodeChange] = ()
     ) -> StoredDatastream:
-        """Compare and set; return the new definition. `entries`: further changes of the same transaction.
-        Raises VersionConflict, NotFound, errors of the entries, and InvalidRequest if the definition does not
-        fit into a node."""
+        """Replace a definition with compare-and-set; return the new definition. `entries`: further changes of
+        the same transaction. Raises VersionConflict, NotFound, errors of the entries, and InvalidRequest if
+        the definition does not fit into a node."""
         write = replacement(stored, datastream)
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))
@@ -203,7 +203,7 @@ class DefinitionStore:
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition, whatever its node contains, and record its deletion. `entries`: nodes with the
+        """Remove a definition, even a damaged one, and record its deletion. `entries`: nodes with the
         outcome, created only once even if several callers remove the definition at the same time. `now_ms`:
         used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
@@ -224,7 +224,8 @@ class DefinitionStore:
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
-        """Return the change that deletes the key record of a definition, and so releases the key."""
+        """Return the change that deletes the idempotency key record of a definition, and thereby releases the
+        key."""
         if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
             return ()
         path = _note_path(found.datastream.creation)
@@ -235,7 +236,8 @@ class DefinitionStore:
 
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
-    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a node."""
+    """Return the write that replaces a definition. Raises InvalidRequest if the definition does not fit into
+    a node."""
     return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
 
 
@@ -283,7 +285,7 @@ class DefinitionCache:
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
-        """Mark a definition as changed by the caller: the next call reads it."""
+        """Mark a definition as changed by the caller, so that the next call reads it again."""
         self._changed.put(name)
 
     def look_again(self) -> None:
@@ -336,7 +338,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A watch. Watches of the same node are equal, so that only one is registered."""
+    """A watch on a definition. Watches on the same node are equal, so that only one watch is registered."""
 
     changed: queue.SimpleQueue[DatastreamName | None]
     name: DatastreamName | None
@@ -348,7 +350,7 @@ class _Changed:
 
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
-    """Split definitions, which are sorted by name."""
+    """Separate readable from damaged definitions. The input is sorted by name."""
     readable = tuple([definition for definition in found if isinstance(definition, StoredDatastream)])
     return Definitions(
         readable, tuple([definition for definition in found if isinstance(definition, DamagedDefinition)])
@@ -373,7 +375,7 @@ def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
 
 @lru_cache(1_024)
 def _parsed(data: bytes, path: str) -> Datastream:
-    """Parse a definition once for all readers in this process."""
+    """Parse a definition, with a cache shared by all readers in this process."""
     return from_document(znodes.decode(data, path))
 
 

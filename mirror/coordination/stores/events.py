@@ -25,26 +25,27 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Maximum number of stored publications that concern several groups or none. A plan with its moves is one
-publication."""
+"""Maximum number of stored publications that concern several groups or no group. A plan and its moves form
+one publication."""
 
 KEPT_OF_GROUP: Final = 50
 """Maximum number of stored publications of each group, or of a datastream whose name differs from that of its
 group."""
 
 MOST_KEPT: Final = 1_000
-"""Limit of stored publications of all groups."""
+"""Maximum number of stored publications in total."""
 
 _TRIMMED_EVERY: Final = 20
 """Number of publications that one instance stores with a change before it trims the log."""
 
 MOVES_SHOWN: Final = 500
-"""Maximum number of moves of one plan that are reported individually. The event of the plan has the total."""
+"""Maximum number of moves of one plan that are reported individually. The event of the plan contains the
+total number of moves."""
 
 _READ_AT_ONCE: Final = 100
-"""Number of publications per read. Reading them one by one would take minutes on a slow store."""
+"""Number of publications per read. Reading publications one by one would take minutes on a slow store."""
 _MOST_READ: Final = 100_000
-"""Limit of events of one publication."""
+"""Maximum number of events in one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
@@ -59,15 +60,15 @@ class EventLog:
         )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, shortened to the size of a node, and drop old ones."""
+        """Add a publication, shortened to the size limit of a node, and drop old publications."""
         entry = self.entry(events)
         path = self._nodes.create(entry.path, entry.data, sequential=True)
         self._groups.note(path.rpartition("/")[2], _group_of(events))
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
-        """Return a publication, shortened to the size of a node, for the transaction of the change it
-        reports."""
+        """Return the node for a publication, shortened to the size limit of a node. The caller creates this
+        node in the transaction of the reported change."""
         chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
             events = events[: len(events) // 2]
@@ -80,12 +81,12 @@ class EventLog:
         made: Callable[[Sequence[DatastreamName]], None],
         make_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """Apply changes as `znodes.change_each` does; they may include entries of this log."""
+        """Apply changes as `znodes.change_each` does; the changes may include entries of this log."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after an entry was stored with a frequent
-        change, because listing the log every time would cost more than the change."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call. Call this method after an entry was stored with a
+        frequent change, because listing the log every time would cost more than the change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
@@ -136,8 +137,8 @@ class EventLog:
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream to whose limit a publication counts; empty if it concerns several or
-    none."""
+    """Return the group or datastream against whose limit a publication counts; empty if the publication
+    concerns several groups or no group."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 
@@ -161,7 +162,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
-    """Parse an event. Unknown fields are ignored: a newer version may have written them."""
+    """Parse an event. Ignore unknown fields, which a newer version may have written."""
     event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
     return replace(event, kind=ChangeKind(event.kind))
 
@@ -212,7 +213,8 @@ def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> l
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """Return the event for a problem or remark that started, has a new reason or, with `is_over`, ended."""
+    """Return the event for a problem or remark that has started or has a new reason. `is_over`: the problem
+    has ended."""
     moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(
         now_ms,
@@ -239,14 +241,14 @@ def loads_event(
     *,
     is_over: bool = False,
 ) -> PlacementEvent:
-    """Return the event for loads or observations of a source cluster that became stale or unavailable or, if
-    `is_over`, are available again."""
+    """Return the event for loads or observations of a source cluster that became stale or unavailable.
+    `is_over`: the data is available again."""
     key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
     return _sentence_event(now_ms, key, ChangeKind.LOADS, leader, "", sentence)
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """Return the event for an unreadable plan; `plan`: plan from which the leader continues."""
+    """Return the event for an unreadable plan. `plan`: plan from which the leader continues."""
     sentence = legible(
         f"{reason}; the leader continues from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
     )
@@ -262,7 +264,8 @@ def request_event(leader: InstanceName, request: Request, reason: str, now_ms: i
 
 
 def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
-    """Return the event for a change of a datastream over REST, which has no deciding instance."""
+    """Return the event for a change of a datastream over REST. Unlike an event of a plan, it names no
+    instance that made the decision."""
     key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
     return _sentence_event(now_ms, key, ChangeKind.COMMAND, InstanceName(""), name, sentence)
 
@@ -299,7 +302,7 @@ def _event(
     datastream: str,
     sentence: str,
 ) -> PlacementEvent:
-    """Return an event about no partition."""
+    """Return an event that does not concern a partition."""
     return PlacementEvent(
         time_ms=time_ms,
         event_key=key,

@@ -1,9 +1,9 @@
-"""Destination topics of a group of datastreams: topics that the service created for it, which it may change
-later, and existing topics that it has adopted.
+"""Destination topics of a group of datastreams: topics that the service has created for the group and may
+change later, and existing topics that the group has adopted.
 
-The record of created topics remains when a datastream is deleted, so that a new datastream with its name can
-use them. The record of adopted topics ends with the last datastream of the group, and a new datastream needs
-the permission again.
+The record of created topics remains when a datastream is deleted, so that a new datastream with the same name
+can use these topics. The record of adopted topics is deleted with the last datastream of the group; a new
+datastream needs the permission again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class MadeTopics:
         return self._read(group)[0]
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
-        """Add topics to the record, creating it even without topics. Raises VersionConflict, and
-        InvalidRequest if it is too large for a node."""
+        """Add topics to the record of a group; create the record even if there are no topics. Raises
+        VersionConflict, and InvalidRequest if the record is too large for a node."""
         self.apply(self.addition(group, cluster, topics))
 
     def apply(self, changes: Sequence[NodeChange]) -> None:
-        """Apply additions to one or several records together. Raises VersionConflict."""
+        """Apply additions to several records in one transaction. Raises VersionConflict."""
         try:
             if changes:
                 self._nodes.change_together(changes)
@@ -49,7 +49,7 @@ class MadeTopics:
     def addition(
         self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]
     ) -> tuple[NodeChange, ...]:
-        """Return the change that `add` makes, if any. Raises InvalidRequest."""
+        """Return the changes that `add` would make. Raises InvalidRequest."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)

@@ -1,4 +1,4 @@
-"""Rates and backlog measured by the instances, shared through the store: the load provider `self`."""
+"""Rates and backlogs that the instances measure and share through the store: the load provider `self`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Behind = Mapping[ClusterRef, Collection[TopicPartition]]
 
 
 class LateRecords(NamedTuple):
-    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which it should be copied;
-    None: the global setting applies."""
+    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which the backlog should be
+    copied; None means that the global setting applies."""
 
     bytes: float
     messages: float
@@ -57,14 +57,14 @@ _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, Value
 
 
 class MeasuredLoads:
-    """Publishes the measurements of an instance, and reads those of all instances."""
+    """Publishes the measurements of one instance, and reads the measurements of all instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance. Without any rate, only the summary is replaced, so that
-        the rates published before remain the last known rates."""
+        """Replace the measurements of this instance. If there are no rates, replace only the summary, so that
+        previously published rates remain the last known rates."""
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
@@ -98,8 +98,9 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """Return the time at which an instance last measured partitions of the cluster, their number, and how
-        many are behind. The time is missing if no instance measures any."""
+        """Return the time at which any instance last measured partitions of the cluster, the number of these
+        partitions, and the number that have a backlog. The time is missing if no instance measures partitions
+        of the cluster."""
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():
@@ -144,7 +145,7 @@ class MeasuredLoads:
         return {key: measured.waiting[key] for key, measured in newest.items() if key in measured.waiting}
 
     def _newest(self, cluster: ClusterRef) -> tuple[dict[TopicPartition, _Read], list[str]]:
-        """Return the latest measurement of each partition, and a note on each unreadable one."""
+        """Return the latest measurement of each partition, and a message for each unreadable measurement."""
         newest, notes = dict[TopicPartition, _Read](), list[str]()
         for node in self._nodes.children(znodes.LOADS):
             try:

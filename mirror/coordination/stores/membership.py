@@ -1,8 +1,9 @@
-"""Live instances, their leader, and the lanes that each may still run.
+"""Live instances, their leader, and the lanes that each instance may still run.
 
 Every instance has one ephemeral sequential node. The instance with the lowest sequence is leader, and each
-instance watches only the node before its own. An instance publishes in its holding the plan that it follows,
-and the lanes that the plan assigns to other instances but that it has not released yet.
+instance watches only the node before its own. The holding of an instance contains the epoch of the plan that
+the instance follows, and lanes that it has not released yet although the plan assigns them to other
+instances.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _MOST_GROUPS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LiveInstance:
-    """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
+    """One running service. `sequence` is the order of arrival; `weight` is the instance's share of the work.
 
-    `incarnation` is unique to a process, even if the name and host are the same. A process uses it to
-    recognize its own node if the response to the creation was lost. `is_leaving`: the instance must not get
-    tasks.
+    `incarnation` is unique to a process, even if the name and host are the same. A process uses its
+    incarnation to recognize its own node if the response to the creation was lost. `is_leaving`: the instance
+    must not be assigned new tasks.
     """
 
     name: InstanceName
@@ -64,7 +65,8 @@ class Holding:
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
         """Return whether a lane that this epoch assigns to another instance may be started there.
 
-        False if this instance follows a newer epoch, which may have assigned the lane to it again.
+        Returns False if this instance follows a newer epoch, because that epoch may have assigned the lane to
+        it again.
         """
         if self.is_unreadable:
             return False
@@ -75,7 +77,8 @@ _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
 _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Parents of an instance's nodes. The instance is gone when all of these nodes are deleted."""
+"""Parents of an instance's nodes. The instance has left when all its nodes below these parents are
+deleted."""
 
 
 class Membership:
@@ -87,7 +90,8 @@ class Membership:
         self._known: dict[str, LiveInstance] = {}
 
     def join(self, instance: LiveInstance) -> LiveInstance:
-        """Announce an instance and return it with its sequence; the nodes are deleted with its session."""
+        """Register an instance, and return it with its sequence number. The nodes of the instance are deleted
+        when its session ends."""
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
         path = self._nodes.create(
@@ -99,14 +103,14 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Discard cached instances, because the store may have lost its data, and sequences may have started
-        at 0 again."""
+        """Discard cached instances, because the store may have lost its data, and sequence numbers may have
+        restarted at 0."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
-        """Check that the node of an instance exists; the watch fires when it is deleted. Raises SessionLost
-        if the node is missing although the session may be alive: an operator may have deleted it, and another
-        instance may now have its sequence."""
+        """Check that the node of an instance exists; the watch fires when the node is deleted. Raises
+        SessionLost if the node is missing, even if the session is still alive: an operator may have deleted
+        the node, and another instance may now have its sequence number."""
         path = f"{znodes.LIVE}/{_node(instance.sequence)}"
         lost = SessionLost(f"the node of instance {instance.name} was deleted")
         try:
@@ -118,12 +122,12 @@ class Membership:
                 raise lost
 
     def begin_to_leave(self, instance: LiveInstance) -> None:
-        """Ask the leader to move all tasks away; idempotent."""
+        """Request that the leader moves all tasks of the instance to other instances. Idempotent."""
         with contextlib.suppress(AlreadyExists):
             self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
 
     def leave(self, instance: LiveInstance) -> None:
-        """Deregister an instance that has released all lanes, by deleting all nodes of its sequence. The
+        """Deregister an instance that has released all lanes: delete all nodes with its sequence number. The
         session may stay open."""
         for folder in _OWN:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
@@ -147,8 +151,8 @@ class Membership:
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
-        """Return the leader; None if there are no instances. Unless `sequence` is the leader, the watch fires
-        only when the node before it is deleted."""
+        """Return the leader; None if there are no instances. If another instance is the leader, the watch
+        fires only when the node with the next lower sequence number is deleted."""
         while True:
             try:
                 here = [instance for instance in map(self._instance, self._present()) if instance is not None]
@@ -160,7 +164,7 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish a holding; it is deleted with the session."""
+        """Publish the holding of an instance. The holding is deleted when the session ends."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
@@ -178,19 +182,20 @@ class Membership:
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:
-        """Make later reads include everything announced before this call."""
+        """Ensure that later reads include all data published before this call."""
         self._nodes.sync()
 
     def _present(self, watch: Watch | None = None) -> list[str]:
-        """Return the nodes of instances in order of arrival, ignoring other nodes. Deleted nodes are dropped
-        from the cache, because another instance can get their sequence if their parent was deleted."""
+        """Return the nodes of instances in order of arrival, ignoring other nodes. Drop deleted nodes from
+        the cache, because another instance can get the same sequence number if the parent node was
+        deleted."""
         present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
         self._known = {node: self._known[node] for node in present if node in self._known}
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
-        """Return an instance; None if unreadable and without a holding. Raises NotFound if the instance has
-        left since its node was listed."""
+        """Return an instance; None if its node is unreadable and it has no holding. Raises NotFound if the
+        instance has left since its node was listed."""
         if node in self._known:
             return self._known[node]
         path = f"{znodes.LIVE}/{node}"
@@ -203,7 +208,8 @@ class Membership:
         return self._known[node]
 
     def _unreadable(self, node: str) -> LiveInstance | None:
-        """Return a placeholder for an unreadable instance that has announced a holding; else None."""
+        """Return a placeholder for an unreadable instance if the instance has published a holding, otherwise
+        None."""
         unreadable = LiveInstance(
             InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True
         )
@@ -238,7 +244,7 @@ def _holding_document(holding: Holding) -> dict[str, object]:
 
 
 def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
-    """Parse an instance. Unknown fields are ignored: a newer version may have written them. Raises
+    """Parse an instance. Ignore unknown fields, which a newer version may have written. Raises
     InvalidRequest."""
     return LiveInstance(
         name=InstanceName(bounds.line("the name", bounds.field(document, "name"), _LONGEST)),

@@ -1,11 +1,11 @@
-"""Plans in the coordination store: published atomically, and only changes are written and read.
+"""Stores plans in the coordination store. Plans are published atomically; only changes are written and read.
 
-Each document contains the tasks that one instance runs of one group. The commit marker names every document
+Each document contains the tasks of one group that one instance runs. The commit marker names every document
 of its epoch, so an instance reads only the marker and its own documents. A publication writes the documents
-first, then the marker by compare-and-set, and finally deletes old documents. If it is interrupted before the
-marker is written, the plan is unchanged. If it is interrupted later, old documents remain until the first
-publication of the next leader. Two concurrent leaders write separate documents, and only one of their markers
-is accepted. A leader never deletes documents of epochs after its own.
+first, then the marker by compare-and-set, and finally deletes old documents. A publication that is
+interrupted before it writes the marker leaves the plan unchanged. After a later interruption, old documents
+remain until the first publication of the next leader. Two concurrent leaders write separate documents, and
+only one of their markers is accepted. A leader never deletes documents of later epochs.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
 _LARGEST_EPOCH: Final = 2**52
-"""Largest plausible epoch; documents with a larger one were not written by Headrace."""
+"""Maximum plausible epoch. Documents with a higher epoch were not written by Headrace."""
 _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
-"""Maximum size in bytes. Together with a chunk of a document, it stays below ZooKeeper's request limit."""
+"""Maximum length of a document path in bytes. Together with a chunk of a document, the path stays below
+ZooKeeper's request limit."""
 
 Part = tuple[GroupName, InstanceName | None]
 """Group and instance of a document; None for tasks without an instance."""
@@ -59,8 +60,8 @@ Part = tuple[GroupName, InstanceName | None]
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and the documents it is stored in. `documents`: node of each part that was read. `task_counts`:
-    number of tasks of each group over all instances, including parts that were not read."""
+    """A plan and its stored documents. `documents`: node of each part that was read. `task_counts`: number of
+    tasks of each group over all instances, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -106,18 +107,18 @@ class PlanStore:
     def read_for(
         self, instance: InstanceName, known: StoredPlan = NO_PLAN, watch: Watch | None = None
     ) -> StoredPlan:
-        """Return the current plan with the tasks of one instance only."""
+        """Return the current plan, restricted to the tasks of one instance."""
         return self._read(known, watch, instance)
 
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
         """Return a plan to continue from while the marker is unreadable, and a description of its content.
 
-        `last`: latest plan that the caller has read; without one (epoch 0) the plan is rebuilt from documents
-        that agree. `obeyed`: epochs that live instances obey. The returned epoch is not below any epoch that
-        an instance can have followed, because each publication since the last document raised both the
-        version of the marker and the epoch by one. If another leader has published a marker that names no
-        documents, the epoch in that marker is used. The next publication writes every document again. Raises
-        NotFound if there is no marker.
+        `last`: latest plan that the caller has read. If the caller has read none (epoch 0), the plan is
+        rebuilt from the documents that do not conflict. `obeyed`: epochs that live instances follow. The
+        returned epoch is not below any epoch that an instance can have followed, because each publication
+        since the last document raised both the version of the marker and the epoch by one. If another leader
+        has published a marker that names no documents, the method uses the epoch in that marker. The next
+        publication writes all documents again. Raises NotFound if there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
         names = [
@@ -134,8 +135,8 @@ class PlanStore:
         return StoredPlan(plan, node.version, {}, plan.task_counts), held
 
     def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
-        """Return the tasks in the latest document of each part. Groups whose documents conflict or are
-        unreadable are omitted, and will be planned from scratch."""
+        """Return the tasks in the latest document of each part. Omit groups whose documents conflict or are
+        unreadable; these groups will be planned from scratch."""
         newest: dict[Part, str] = {}
         for group, name in sorted(names, key=lambda entry: _epoch_of(entry[1])):
             newest[group, _instance_in(name)] = name
@@ -147,9 +148,8 @@ class PlanStore:
         return tuple(sorted(kept, key=lambda placement: (placement.group, placement.task)))
 
     def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
-        """Publish the plan.
-
-        Raises VersionConflict if another plan was published since `previous` was read.
+        """Publish the plan. Raises VersionConflict if another plan has been published since `previous` was
+        read.
         """
         self._attempts += 1
         before = _parts(previous.plan)
@@ -225,7 +225,8 @@ class PlanStore:
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
-        """Return the name and nodes of a new document: the first chunk, and further chunks below it."""
+        """Return the name and the nodes of a new document: the first chunk, and further chunks as its
+        children."""
         content: dict[str, Any] = {task.task: znodes.encode_partitions(task.partitions) for task in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
@@ -234,7 +235,8 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return unreadable parts; their groups are planned again, which rewrites the parts."""
+        """Return the unreadable parts. The leader plans the groups of these parts again, which rewrites the
+        parts."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
@@ -319,19 +321,19 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Return the epoch of a document; infinity for unknown nodes, which are never cleaned up."""
+    """Return the epoch of a document; infinity for unknown nodes, which are never deleted."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
 
 def _instance_in(name: str) -> InstanceName | None:
-    """Return the instance in the name of a document."""
+    """Return the instance in the name of a document, or None."""
     _, mark, home = name.rpartition("x")[0].rpartition("@")
     return InstanceName(unquote(home)) if mark and home else None
 
 
 def _document_paths(part: Part, name: str) -> list[str]:
-    """Return the paths of all chunks. Raises InvalidRequest if the name is not that of a document."""
+    """Return the paths of all chunks. Raises InvalidRequest if the name is not a document name."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
     further = bounds.digits("the chunk count of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
     return [path, *(f"{path}/{number:04}" for number in range(further))]
@@ -375,7 +377,7 @@ def _epoch_in(data: bytes) -> Epoch:
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the exclusions in a marker. Older versions did not write them."""
+    """Return the exclusions in a marker. Markers of older versions contain none."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
         if topics is not None and not isinstance(topics, list):
@@ -387,7 +389,8 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
-    """Return groups with a task or partition in two documents. Task names are unique to their group."""
+    """Return groups that have the same task or partition in two documents. Task names are unique to their
+    group."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:
         by_group.setdefault(task.group, []).append(task)

@@ -1,4 +1,4 @@
-"""Problems of single datastreams, as last determined by the leader; every instance can show them.
+"""Problems of individual datastreams, as last determined by the leader. Every instance can read them.
 
 A datastream with a problem is isolated: the failing step is skipped, its running lanes continue, and other
 datastreams are not affected. The problem ends when the step succeeds.
@@ -33,9 +33,9 @@ _MOST_TROUBLES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Problem of a datastream: a sentence, and its start (epoch ms). `sets_aside`: False for a remark: the
-    datastream is copied, but perhaps not as its owner expects. `is_told`: False for a problem that depends on
-    the traffic and is not reported as an event."""
+    """Problem of a datastream: a description, and the start time (epoch ms). `sets_aside`: False for a
+    remark, which means that the datastream is copied, but perhaps not as its owner expects. `is_told`: False
+    if the problem is not reported as an event, because it depends on the traffic."""
 
     reason: str
     since_ms: int
@@ -44,7 +44,8 @@ class Problem:
 
 
 class ProblemStore:
-    """Problems in the store, by datastream. Only the leader writes, because only it sees all datastreams."""
+    """Problems in the store, by datastream. Only the leader writes, because only the leader processes all
+    datastreams."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -131,13 +132,13 @@ class TroubleStore:
         self._nodes = nodes
 
     def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the stalled groups of the instance with this sequence; only the first groups by name are
-        stored."""
+        """Replace the stored stalled groups of the instance with this sequence number. Store only the first
+        groups by name."""
         self._publish(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
 
     def publish_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
-        """Replace the groups of the instance that a quota throttles; only the first groups by name are
-        stored."""
+        """Replace the stored groups of the instance that a quota throttles. Store only the first groups by
+        name."""
         self._publish(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
 
     def _publish(self, path: str, troubles: Mapping[GroupName, str]) -> None:

@@ -1,4 +1,4 @@
-"""Queue in the coordination store of requests from users and the monitor to the leader."""
+"""Queue of requests from users and the monitor to the leader, in the coordination store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
-"""Maximum number of pending requests. Further requests are rejected until the leader has answered some."""
+"""Maximum number of pending requests. Further requests are rejected until the leader has answered some of the
+pending requests."""
 
 MOST_OF_GROUP: Final = 5
 """Maximum number of pending requests per group. A further request replaces the oldest."""
@@ -77,7 +78,7 @@ class MoveRequest:
 
     @property
     def reason(self) -> str:
-        """Reason for events."""
+        """Reason of the request, as shown in events."""
         return f"{counted(len(self.partitions), 'partition')} to {self.host}"
 
 
@@ -98,13 +99,13 @@ class ApplyRequest:
 
     @property
     def reason(self) -> str:
-        """Reason for events."""
+        """Reason of the request, as shown in events."""
         return f"apply plan {self.proposal}"
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedRequest:
-    """Queue entry that is not a valid request; it is answered with the `problem`."""
+    """Queue entry that is not a valid request. `problem`: error with which the leader answers the entry."""
 
     identity: str
     problem: str
@@ -118,7 +119,7 @@ Request = PlacementRequest | DamagedRequest
 
 
 def cause_of(request: Request) -> str:
-    """Return the requester and the reason, if any, for events."""
+    """Return the requester and the reason of a request, as shown in events."""
     return f"requested by {request.requested_by}" + (f": {request.reason}" if request.reason else "")
 
 
@@ -139,8 +140,8 @@ class RequestQueue:
     ) -> str:
         """Queue a request and return its id. Beyond `MOST_OF_GROUP` requests of a group, the oldest are
         dropped. `superseded`: returns the nodes that store the outcome of a dropped request. `changes`:
-        further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending,
-        VersionConflict if a change fails."""
+        further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending, and
+        VersionConflict if one of the changes fails."""
         entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(to_document(request)))
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
@@ -153,7 +154,7 @@ class RequestQueue:
         raise VersionConflict("too many concurrent requests for this group", advice="retry the request")
 
     def _surplus(self, group: GroupName) -> list[Request]:
-        """Return the requests to drop in favour of a new one of the group. Raises Busy."""
+        """Return the requests that a new request of the group replaces. Raises Busy."""
         waiting = self._folder.newest()
         mine = [request for _, request in sorted(waiting.items()) if request.group == group]
         old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
@@ -177,7 +178,7 @@ class RequestQueue:
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
         """Remove a request that a plan has answered or that has failed. `entries`: outcome, stored in the
-        same transaction. Returns False if another leader has removed it."""
+        same transaction. Return False if another leader has already removed the request."""
         path = _path(request)
         while True:
             try:
@@ -213,7 +214,7 @@ def to_document(request: PlacementRequest) -> dict[str, Any]:
 
 
 def from_document(identity: str, document: Mapping[str, Any]) -> PlacementRequest:
-    """Parse a request. Unknown fields are ignored: a newer version may have written them.
+    """Parse a request. Ignore unknown fields, which a newer version may have written.
 
     Raises InvalidRequest.
     """

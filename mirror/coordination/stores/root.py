@@ -1,4 +1,4 @@
-"""The service's root in ZooKeeper, its format, and the secret shared by its instances."""
+"""The service's root node, the format version of the stored state, and the secret shared by all instances."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def check_root(nodes: NodeStore) -> bool:
 
 
 def service_secret(nodes: NodeStore) -> str:
-    """Return the secret shared by all instances; create it on first use. The session's access rules protect
-    it, like all nodes. Raises DamagedState."""
+    """Return the secret shared by all instances; create it on first use. The ACL of the session protects the
+    secret, like all nodes. Raises DamagedState."""
     while True:
         try:
             data = nodes.read(znodes.SHARED_KEY).data
@@ -60,6 +60,6 @@ def service_secret(nodes: NodeStore) -> str:
             continue
         if len(data) < _SECRET_BYTES:
             raise DamagedState(
-                f"znode {znodes.SHARED_KEY} is too short", advice="delete it to create a new secret"
+                f"the secret in {znodes.SHARED_KEY} is too short", advice="delete this node to get a new one"
             )
         return data.decode(errors="replace")

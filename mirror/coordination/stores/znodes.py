@@ -33,7 +33,7 @@
     /problems/<datastream>         problem of a datastream, and its start
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
-    /import                        exists while a state is imported; instances do not start meanwhile
+    /import                        exists while a state is imported, so that no instance starts
     /topic-use/<cluster>/<number>  when the topics of a cluster were first seen, written and read; many topics
                                    share a node
     /retirements/<key>             retirement of a topic that is in progress
@@ -103,7 +103,7 @@ ACTING: Final = "/monitor"
 IMPORT: Final = "/import"
 TOPIC_USE: Final = "/topic-use"
 DR: Final = "/dr"
-"""States of the pairs of `headrace dr`, by name."""
+"""States of the pairs of clusters that `headrace dr` manages, by name."""
 RETIREMENTS: Final = "/retirements"
 
 CHUNK_BYTES: Final = LARGEST
@@ -112,8 +112,8 @@ LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
 MOST_PARTITIONS: Final = 2_000_000
 MOST_CHANGES: Final = 100
 MOST_CHANGED_BYTES: Final = 256 * 1024
-"""Maximum size of a transaction that changes nodes of several owners. A server accepts requests up to 1
-MiB."""
+"""Maximum size in bytes of a transaction that changes nodes of several datastreams or groups. A server
+accepts requests up to 1 MiB."""
 _SHORT: Final = 250
 
 
@@ -124,8 +124,8 @@ def child(parent: str, name: str) -> str:
 
 
 def short_child(parent: str, name: str) -> str:
-    """Return a path like `child`, but with a digest for long or unprintable names. For names that are never
-    decoded."""
+    """Return a path like `child`, but with a digest for long or unprintable names. Use this function only for
+    names that are never decoded."""
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -133,7 +133,7 @@ def short_child(parent: str, name: str) -> str:
 
 @lru_cache(16_384)
 def name_of(node: str) -> str:
-    """Return the text that `child` encoded in a node name; other node names are returned unchanged."""
+    """Return the text that `child` has encoded in a node name. Return any other node name unchanged."""
     name = unquote(node)
     return name if child("", name) == f"/{node}" else node
 
@@ -149,7 +149,8 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """Parse a JSON object whose values can all be encoded again. Raises DamagedState that names the node."""
+    """Parse a JSON object, and check that all its values can be encoded again. Raises DamagedState with the
+    path of the node."""
     try:
         value = parsed(data)
     except InvalidRequest as error:
@@ -162,13 +163,14 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
 
 
 def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Encode and compress a document that can grow, and divide it into chunks of znode size, at least one."""
+    """Encode and compress a document of any size, and split it into one or more chunks that each fit into a
+    znode."""
     packed = zlib.compress(_json(value), level=1)
     return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Decode chunks. Raises DamagedState if they are incomplete, damaged or larger than
+    """Decode chunks. Raises DamagedState if the chunks are incomplete, damaged or larger than
     `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:
@@ -183,8 +185,8 @@ def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    """Write a znode that may be missing. `ephemeral` applies if it is created. Raises VersionConflict or
-    AlreadyExists on a concurrent write."""
+    """Write a znode, and create it if it is missing. `ephemeral`: create an ephemeral znode. Raises
+    VersionConflict or AlreadyExists on a concurrent write."""
     try:
         nodes.write(path, data, nodes.read(path).version)
     except NotFound:
@@ -192,8 +194,8 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return, by path, the changes that create znodes or replace their content; empty if unchanged. All nodes
-    are read at once."""
+    """Return, by path, the changes that create znodes or replace their content; the changes are empty for
+    unchanged znodes. Reads all nodes in one batch."""
     present = nodes.read_present(list(wanted)) if wanted else {}
     found: dict[str, tuple[NodeChange, ...]] = {}
     for path, data in wanted.items():
@@ -219,8 +221,8 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions. `made` is called with the keys whose changes were
     applied. If a transaction fails, none of its changes is applied, and `make_alone` then applies the changes
-    of each key separately and reports errors. `make_alone`: called for a key whose changes are made in a
-    separate transaction. Raises Unreachable, SessionLost, and errors of the callables.
+    of each key separately and reports errors. `make_alone`: makes the changes of one key in a separate
+    transaction. Raises Unreachable, SessionLost, and errors of the callables.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -232,7 +234,8 @@ def change_each(
 
 
 def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    """Return whether one transaction made the changes; if it failed, each key is retried alone."""
+    """Apply the changes in one transaction, and return whether the transaction succeeded. If not, the caller
+    retries each key separately."""
 
     def failed(error: Exception) -> None:
         _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
@@ -272,7 +275,8 @@ class ChildrenCache(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """Return values by node name, in order. The result may lack the latest changes of other processes."""
+        """Return the values of all children by node name, sorted. The result may lack the latest changes of
+        other processes."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():
@@ -286,13 +290,13 @@ class ChildrenCache(Generic[_T]):
             return {name: value for name, value in self._known.items() if value is not None}
 
     def changed(self, path: str) -> None:
-        """Mark a node as changed by the caller: the next call reads it."""
+        """Mark a node as changed by the caller, so that the next call reads it again."""
         self._changed.put(path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """A watch. Watches of the same node are equal, so that only one is registered."""
+    """A watch on a node. Watches on the same node are equal, so that only one watch is registered."""
 
     changed: queue.SimpleQueue[str]
     name: str
@@ -302,7 +306,7 @@ class _Noted:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
-    """Partitions by topic as ranges: `{"orders": "0-3,7"}`."""
+    """Encode partitions as ranges by topic, for example `{"orders": "0-3,7"}`."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
@@ -310,8 +314,8 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The inverse of `encode_partitions`. Raises ValueError, also if there are more than `MOST_PARTITIONS`
-    numbers."""
+    """Decode the result of `encode_partitions`. Raises ValueError if the text is malformed or contains more
+    than `MOST_PARTITIONS` partitions."""
     found: set[TopicPartition] = set()
     for topic, ranges in text.items():
         found.update(TopicPartition(topic, number) for number in decode_ranges(ranges))
@@ -325,7 +329,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def encode_ranges(numbers: Iterable[int]) -> str:
-    """Encode numbers, at least one, as `0-3,7`."""
+    """Encode one or more numbers as ranges, for example `0-3,7`."""
     parts = []
     first, *others = sorted(numbers)
     last = first
@@ -340,7 +344,8 @@ def encode_ranges(numbers: Iterable[int]) -> str:
 
 
 def decode_ranges(ranges: str) -> Iterable[int]:
-    """The inverse of `encode_ranges`. Raises ValueError, also for more numbers than `MOST_PARTITIONS`."""
+    """Decode the result of `encode_ranges`. Raises ValueError if the text is malformed or contains more than
+    `MOST_PARTITIONS` numbers."""
     count = 0
     for part in ranges.split(","):
         first, _, last = part.partition("-")

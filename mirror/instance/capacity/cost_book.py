@@ -11,14 +11,14 @@ from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hour
 from mirror.worker.protocol import LaneRates, TaskSums
 
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
-"""Sums by group and hour (hours since the epoch)."""
+"""Cost sums by group and hour (hours since the epoch)."""
 
 LEAST_BUSY: Final = 0.02
-"""Minimum CPU use of a worker in cores. Below it, polling costs more than copying."""
+"""Minimum CPU use of a worker in cores. Below this value, polling costs more than copying."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Maximum share of an interval in which brokers throttled the worker. Intervals with a larger share are not
-used, because the brokers determined the rate and the batch size."""
+"""Maximum share of an interval in which brokers throttled the worker. Intervals with a larger share are
+ignored, because their rate and batch size depend on the brokers, not on the worker."""
 
 
 class CostBook:
@@ -40,8 +40,8 @@ class CostBook:
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
         """Add an interval of one worker.
 
-        Groups that a quota throttled are ignored, and all groups if the worker was idle or a broker throttled
-        it, because such intervals do not show the cost on a busy worker.
+        A group that a quota throttled is ignored. If the worker was idle, or if a broker throttled the
+        worker, all groups are ignored, because such an interval does not show the cost on a busy worker.
         """
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():
@@ -50,7 +50,7 @@ class CostBook:
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
 
     def trim(self, now_ms: int) -> None:
-        """Drop sums older than a day, and sums with times in the future, which a wrong clock has caused."""
+        """Drop sums older than a day, and sums with times in the future, which result from a wrong clock."""
         last = now_ms // HOUR_MS
         for group, hours in list(self._hours.items()):
             kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}

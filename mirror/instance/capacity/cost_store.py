@@ -1,4 +1,5 @@
-"""Cost of copying on every instance, stored in the store for the leader's plans and for restarts."""
+"""Cost of copying on every instance, kept in the coordination store for the leader's plans and for
+restarts."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
 _ROUNDING: Final = 1.001
-"""Tolerance of the bound of a sum, because sums are stored with few digits."""
+"""Factor by which a stored sum may exceed its limit, because sums are rounded when stored."""
 
 
 class CostStore:
@@ -42,8 +43,8 @@ class CostStore:
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.
 
-        Raises InvalidRequest if they exceed a node, and VersionConflict if another process wrote them
-        concurrently.
+        Raises InvalidRequest if the costs do not fit in a znode, and VersionConflict if another process wrote
+        them concurrently.
         """
         path = znodes.child(znodes.COSTS, instance)
         dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
@@ -76,9 +77,8 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove the costs of instances without hours of the last day.
-
-        Documents whose costs all have times in the future, because a clock was wrong, are removed too.
+        """Remove the costs of instances that recorded none in the last day. Also remove documents in which
+        all times are in the future, which result from a wrong clock.
         """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
@@ -123,8 +123,9 @@ def _hours(value: object) -> dict[int, CostSums]:
 def _sums(row: Any) -> CostSums:
     """Parse the sums of an hour.
 
-    Raises InvalidRequest, also for impossible sums, because values computed from them would not be finite: a
-    sum of products of positive values cannot exceed the product of the sums.
+    Raises InvalidRequest if a sum is malformed or mathematically impossible (a sum of products of positive
+    values cannot exceed the product of the sums). Impossible sums are rejected because values computed from
+    them could be infinite.
     """
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))

@@ -39,7 +39,7 @@ class CapacityBook:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Return the capacity of each group, given with its members. Raises Unreachable."""
+        """Return the capacity of each group. `groups`: member datastreams by group. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()

@@ -15,7 +15,7 @@ Written = Callable[[], Collection[str]]
 
 
 class ClaimedTopics(NamedTuple):
-    """Topics at the destination that were created for a group, and those that it has adopted."""
+    """Topics at the destination that were created for a group, and topics that the group has adopted."""
 
     made: frozenset[str]
     adopted: frozenset[str]
@@ -38,10 +38,11 @@ class TopicClaims:
     ) -> ClaimedTopics:
         """Return the topics that belong to the datastream's group, after recording new ones in one change.
 
-        A group that may no longer adopt topics keeps the topics that it has adopted before. Without a record,
-        the topics that the group copies count as created, or as adopted if they were not created, because
-        earlier versions kept no record. `present`: topics at the destination. `mirrored`: source topics whose
-        destination topics the group adopts now if they were not created for it.
+        A group that may no longer adopt topics keeps the topics that it has adopted before. Earlier versions
+        kept no records: for a group without a record of created topics, the topics that it copies count as
+        created; for a group without a record of adopted topics, they count as adopted. `present`: topics at
+        the destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
+        were created for the group.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()

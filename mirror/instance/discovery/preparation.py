@@ -42,7 +42,7 @@ class TopicRules:
     `adopts`: returns whether a datastream may write to existing topics. `objection`: returns the part of a
     stored definition that would now be rejected. `refusal`: returns why a datastream is not mirrored at all,
     or an empty text. `postponed`: returns the partitions of selected topics that must not be copied yet
-    because of quotas; older datastreams have precedence. None means that all partitions are copied.
+    because of quotas; older datastreams have precedence. If `postponed` is None, all partitions are copied.
     """
 
     bound: BoundClusters
@@ -98,7 +98,8 @@ class Preparation:
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether the topics are unchanged; they may have been deleted or extended manually."""
+        """Return whether the topics at the destination have been neither deleted nor extended since the
+        preparation."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -119,7 +120,8 @@ def prepare(
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
     """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
 
-    `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
+    `mirrored`: partition counts of source topics. Raises the error of any other request that a cluster
+    rejects or does not answer.
     """
     datastream = preparation.question.datastream
     rules.bound.require(datastream.destination, destination.cluster_id())

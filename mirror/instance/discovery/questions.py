@@ -120,7 +120,7 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        """Answer the question, with the error if it fails: a failing cluster is omitted."""
+        """Send the request and set its result, or the error if the request fails."""
 
         def answer() -> _T:
             try:

@@ -1,4 +1,4 @@
-"""Rejects datastreams that must not be copied when they are created or changed."""
+"""Rejects the creation or change of a datastream that must not be copied."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from mirror.model.plan import Plan
 from mirror.ports import Clock
 
 _FEW: Final = 16
-"""Maximum number of names that are checked one by one."""
+"""Maximum number of names for which a selection is checked name by name."""
 _IDENTITY_SECONDS: Final = 600.0
 """Time for which a cluster id is considered current."""
 
 
 class RouteGate:
-    """Rejects datastreams when they are created or changed. Thread-safe.
+    """Checks datastreams when they are created or changed, and rejects those that must not be copied.
+    Thread-safe.
 
     Only clusters that concern the new datastream are read, without blocking other creations.
     """
@@ -69,8 +70,8 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote this cluster: all aliases except those of clusters whose ids are
-        known to differ.
+        """Return the aliases that may denote this cluster: all aliases except the aliases of clusters that
+        are known to have another id.
 
         The ids are read from the clusters now and stored, so that a cluster cannot report a false id now and
         another id later. `identity`: a further id of the cluster.
@@ -183,7 +184,7 @@ class RouteGate:
 def _writing(
     names: Collection[str], datastream: Datastream, topics: Topics, written: Written
 ) -> Collection[str]:
-    """Return the source topics that a datastream copies to one of these names."""
+    """Return the source topics that a datastream copies to destination topics with these names."""
     there = topics.get(datastream.source, written.get(datastream.group, ()))
     wanted = [
         topic for name in names if (topic := datastream.naming.source(name)) is not None and topic in there
@@ -197,7 +198,7 @@ def _writing(
 class _Facts:
     """State of datastreams and routes at one time.
 
-    `near`: routes that may affect the new datastream; `around`: those of these routes that can close a loop.
+    `near`: routes that may affect the new datastream; `around`: the subset of `near` that can close a loop.
     """
 
     there: ExistingDatastreams
@@ -222,9 +223,10 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Verdicts without the new datastream, with it, and with it when its copies exist.
+    """Verdicts on the routes before and after the change, now and when the copied topics exist.
 
-    `before` and `known` use the definition before the change; `known` also assumes that its copies exist.
+    `before` and `known` use the former definition, `after` and `foreseen` the new one. `known` and `foreseen`
+    assume that the topics copied under that definition exist.
     """
 
     before: RouteVerdict

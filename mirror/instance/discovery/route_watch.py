@@ -31,7 +31,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return the number of partitions, from 0 on, that each group copies by topic according to a plan."""
+    """Return, by group and topic, the number of partitions that a plan copies, counted from partition 0."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -135,7 +135,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Request the ids of clusters, but not too often, and store them."""
+        """Request the ids of clusters that are due for a request, and store them."""
         self._map.note(self._topic_discovery.identities(sorted(clusters)))
         self._map.recall(clusters)
 
@@ -184,7 +184,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        For a source that has not responded, the topics that are copied at present are used.
+        If a source has not responded, the check uses the topics that are copied from it at present.
         """
         if self._topic_discovery.postponed is None:
             return {}
@@ -208,7 +208,7 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the topics that a datastream selects among those that its group copies."""
+    """Return the topics that a datastream selects among the topics that its group copies."""
     return datastream.selection.choose(written.get(datastream.group, ()))
 
 

@@ -38,7 +38,7 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Topics that a datastream names but its source does not list.
+    """Topics that a datastream names but that its source does not list.
 
     `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
     """
@@ -84,7 +84,8 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run another request to a cluster on a separate line. Raises its exception, and CallPending."""
+        """Return the result of another request to a cluster. Such requests have their own thread for each
+        cluster. Raises the exception of the request, and CallPending if its result did not arrive in time."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -199,7 +200,7 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy, and those that wait for a quota.
+        """Set the topics that datastreams must not copy, and the topics that wait for a quota.
 
         `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
         evaluated.
@@ -210,8 +211,8 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied. No destination is extended for waiting
-        partitions."""
+        """Return the number of partitions that may be copied. Destinations are not extended for partitions
+        that wait for a quota."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
@@ -242,7 +243,8 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream. Topics that wait entirely are not prepared."""
+        """Return the limits of a datastream. Topics of which all partitions wait for a quota are not
+        prepared."""
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -269,7 +271,7 @@ class TopicDiscovery:
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each part of a datastream's expressions without effect.
+        """Return a sentence for each part of a datastream's topic expressions that has no effect.
 
         Empty until the source responds.
         """

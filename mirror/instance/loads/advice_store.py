@@ -1,4 +1,5 @@
-"""The sizing advice in the store. Any instance can return it, and the next leader continues from it."""
+"""The sizing advice in the coordination store. Any instance can serve it over REST, and a new leader starts
+with the stored advice."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class AdviceStore:
     def put(self, advice: Advice) -> None:
         """Replace the advice.
 
-        Raises VersionConflict, Unreachable; InvalidRequest if it is too large for a node.
+        Raises VersionConflict, Unreachable; InvalidRequest if the advice does not fit in a znode.
         """
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
         data, *further = znodes.encode_chunks(document)

@@ -40,9 +40,9 @@ class Assessment(PlanFigures):
 
     `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
     used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
-    in separate fields. `estimated`: loads estimated from their topic. `unknown`: partitions without a known
-    load. `lower_bounds`: partitions with a backlog, whose loads may be higher. `capacity`: capacity of a
-    task; None if not recorded.
+    in separate fields. `estimated`: number of partitions whose load is estimated from other partitions of the
+    topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions with a
+    backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
     """
 
     planned_ms: int
@@ -151,10 +151,9 @@ class AssessmentStore:
         made: Callable[[Sequence[GroupName]], None],
         put_alone: Callable[[GroupName], None],
     ) -> None:
-        """Store encoded assessments as `put` does, in a few transactions.
-
-        `made` is called with the stored groups; `put_alone` as in `znodes.change_each`. Raises Unreachable,
-        SessionLost, and the exceptions of the callables.
+        """Store encoded assessments in a few transactions. `made` is called with the groups of each
+        transaction; `put_alone` is called for each group whose assessment must be written separately (see
+        `znodes.change_each`). Raises Unreachable, SessionLost, and the exceptions of the callables.
         """
         groups = {znodes.child(znodes.ASSESSMENTS, group): group for group in found}
 
@@ -171,7 +170,7 @@ class AssessmentStore:
         )
 
     def remove_each(self, groups: Collection[GroupName]) -> None:
-        """Remove assessments as `remove` does, in a few transactions."""
+        """Remove the assessments of these groups in a few transactions."""
         paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
 
         def are_removed(removed: Sequence[str]) -> None:
@@ -206,8 +205,8 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Load the assessments of the former leader; called when this instance becomes leader. Each is valid
-        until its group is planned again."""
+        """Load the assessments of the former leader; called when this instance becomes leader. Each
+        assessment is valid until its group is planned again."""
         self._known = dict(self._store.all())
 
     def resign(self) -> None:

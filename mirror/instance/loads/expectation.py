@@ -18,7 +18,8 @@ from mirror.model.topics import TopicPartition
 Loads = Mapping[TopicPartition, PartitionLoad]
 HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
-"""Number of earlier observations to which a forecast is also applied, because it is not a spike."""
+"""Number of earlier observations that are also raised to the forecast, so that planning does not take the
+forecast for a spike."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise bytes and messages independently. Partitions without a present load are not added."""
+    """Raise bytes per second and messages per second independently of each other. Partitions without a
+    present load are not added."""
     for partition, load in found.items():
         other = expected.get(partition)
         if other is None or (load.level is not LoadLevel.DEFAULT and _covers(load, other)):

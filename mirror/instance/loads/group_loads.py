@@ -162,7 +162,7 @@ class LoadGathering:
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
         """Add the expected loads of sources with a forecast.
 
-        Each report is processed once, even if several groups use it, and only for these groups.
+        A report that several groups use is processed once, for the partitions of these groups.
         """
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}

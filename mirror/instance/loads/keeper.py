@@ -1,4 +1,5 @@
-"""Stores the leader's observations for the next leader, and restores the former leader's."""
+"""Stores the leader's observations for the next leader, and restores the observations of the former
+leader."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class NewestLoads:
         """Store the loads of a provider's report, without defaults.
 
         A load of a lower rank (topic mean, seasonal estimate) does not replace the partition's own load of
-        the last day, which is then marked as held. Measurement times after `now_ms` count as `now_ms`.
+        the last day, which is then marked as `held`. Measurement times after `now_ms` count as `now_ms`.
         """
         at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
         new = {

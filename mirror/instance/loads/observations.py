@@ -58,7 +58,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
     @property
     def rates(self) -> tuple[array[float], array[float]]:
-        """Bytes and messages per second (-1 if unknown), by the numbers of `numbers`."""
+        """Bytes and messages per second (-1 if unknown). `numbers` contains the index of each partition."""
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
@@ -102,7 +102,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the observations in memory by those that another leader has stored."""
+        """Replace the observations in memory with the observations that another leader has stored."""
         self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(

@@ -23,7 +23,8 @@ AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider with the source of its freshness; None if unavailable."""
+    """A load provider, and the object that reports the freshness of its loads; None if freshness is
+    unavailable."""
 
     provider: LoadProvider
     freshness: AskFreshness | None = None
@@ -66,8 +67,8 @@ class LoadProviders:
 
     `service`: provider for datastreams without a choice, or that choose it by its `name`. `make`: creates the
     provider with another name, or raises ConfigError. A created provider is kept. If the creation fails, the
-    provider of the service is used, and the creation is retried after some time. The log reports the failure
-    once, and each plan contains it.
+    provider of the service is used, and the creation is retried after some time. The failure is logged once
+    and is a reason in every plan.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class LoadProviders:
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:
-        """Return the source of a provider's freshness; None if unavailable."""
+        """Return the object that reports the freshness of a source's loads; None if unavailable."""
         return self._in_use(source).freshness
 
     def _in_use(self, source: LoadSource) -> ProviderInUse:

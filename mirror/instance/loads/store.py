@@ -1,8 +1,8 @@
 """The leader's observations in the store, so that the next leader has the same data of the last day.
 
 For each load source, an index lists the valid documents, one per observation. Documents are written before
-the index, so partial writes are never read. Providers chosen by datastreams use a separate folder, which
-versions that know only the service's provider ignore.
+the index, so partial writes are never read. Loads of providers that datastreams choose are in a separate
+folder, because earlier versions read only the loads of the service's provider.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class ObservationStore:
         return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
-        """Keep the named documents, write new ones, and return their names in order.
+        """Write the new observations, keep the documents in `kept`, and return the names of the new documents
+        in order.
 
         All other documents are removed. Raises InvalidRequest if an observation is too large.
         """

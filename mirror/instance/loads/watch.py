@@ -95,7 +95,7 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Watches load providers. Used by the leader's thread; `standings` may be read from any."""
+    """Watches load providers. Used by the leader's thread; `standings` may be read from any thread."""
 
     def __init__(
         self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health

@@ -1,7 +1,7 @@
 """Definitions on the local disk, so that a restarted instance can detect lost ones.
 
 The file is readable only by its owner, because definitions are stored unencrypted. A separate thread writes
-it, because disks may be slow and leases are short.
+the file, because disks may be slow and leases are short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compares the definitions known to this instance with those in the coordination store.
+"""Compares the definitions known to this instance with the definitions in the coordination store.
 
-A definition that is missing without a deletion is lost: it is published for all instances, reported in
-health, and kept until an operator restores, forgets or recreates it.
+A definition that is missing without having been deleted is lost. Lost definitions are published for all
+instances, reported in health, and kept until an operator restores, forgets or recreates the datastream.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions again at the next turn, because the session is new."""
+        """Compare the definitions again in the next turn of the follower's loop, because the session is
+        new."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
@@ -98,7 +99,7 @@ class LossWatch:
             health.forget(_MEMORY_PART)
 
     def _publish(self, known: Known, names: Collection[DatastreamName]) -> None:
-        """Publish missing definitions that were neither deleted nor being deleted."""
+        """Publish missing definitions unless they were deleted or are being deleted."""
         missing = {
             name: datastream
             for name, datastream in known.items()

@@ -52,8 +52,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request the ages of some of these first waiting records, by source cluster, and drop all other
-        records."""
+        """Request the ages of some of the records in `waiting` (offset of the first uncopied record, by
+        partition). Drop the ages of all partitions that are not in `waiting`."""
         self._known = {place: age for place, age in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -66,7 +66,7 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the known data of the record at that offset, and of its topic."""
+        """Return the age of the record at that offset and the retention of its topic, if known."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING

@@ -28,8 +28,8 @@ class UncopiedState(StrEnum):
 class UncopiedPartition:
     """A partition that is not copied.
 
-    `since_ms`: start in epoch milliseconds, None if unknown. `requested_by`: requester of a pause; empty if
-    not given.
+    `since_ms`: time since which the partition is not copied, in epoch milliseconds; None if unknown.
+    `requested_by`: requester of a pause; empty if not given.
     """
 
     datastream: DatastreamName
@@ -44,7 +44,7 @@ class UncopiedPartition:
 def paused_of(
     datastream: Datastream, wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, UncopiedPartition]:
-    """Return the wanted partitions that an operator paused, individually or with their datastream."""
+    """Return the selected partitions that an operator paused, individually or with their datastream."""
     name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
     if datastream.status.is_halted:
         halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"
@@ -67,8 +67,8 @@ def paused_of(
 
 
 def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
-    """Return the wanted partitions that no instance will run under the decision, by group, with the
-    reasons.
+    """Return the selected partitions that no instance will copy under the decision: reasons by group and
+    partition.
     """
     plan = decision.plan or world.plan
     here = {instance.name for instance in world.live}

@@ -39,8 +39,7 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition with its positions at the source cluster; `position` is None if they are
-    unknown."""
+    """An uncopied partition with its position at the source cluster; None if the position is unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None
@@ -78,7 +77,7 @@ class UncopiedLane:
 
 
 class UncopiedWatch:
-    """Watches uncopied partitions. Used by the leader's thread; `lanes` may be read from any."""
+    """Watches uncopied partitions. Used by the leader's thread; `lanes` may be read from any thread."""
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog

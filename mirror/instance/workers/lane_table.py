@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
 """Worker number of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which the loss of a process counts as an explanation."""
+"""Time for which the loss of a process is remembered as the reason why its lanes restart elsewhere."""
 _SAME_LOSS_SECONDS: Final = 5.0
 
 
@@ -41,7 +41,7 @@ class LanePhase(StrEnum):
 
     STARTING, COPYING and PAUSED are the worker's `LaneState`. A lane that is being recovered keeps its
     previous phase. WAITING: no worker process is available, or the instance has lost the coordination store.
-    STOPPING: the worker is draining it and storing its checkpoint.
+    STOPPING: the worker is draining the lane and storing its checkpoint.
     """
 
     __hash__ = str.__hash__  # in C, equal to the hash of the text
@@ -65,12 +65,12 @@ class LaneLoss(NamedTuple):
 class LaneStatus:
     """State of one lane as known to this instance.
 
-    `worker`: number of its worker; -1 if none may or can copy it now. `reason`: reason why it is paused or
-    waits. `slowed`: quota that throttles it while copying, as last reported. `cause`: cause of a pause.
-    `since`: start of the phase and cause, in monotonic seconds; None if unknown. `track`: reports of the
-    lane; mutable, unlike the other fields. `hold`: figures of the throttling by that quota. `recovered`:
-    whether the lane had paused itself before it copied. `loss`: loss of the process that copied the lane
-    before; None if there was none.
+    `worker`: number of its worker; -1 if no worker may or can copy the lane now. `reason`: reason why the
+    lane is paused or waits. `slowed`: quota that throttles the lane while it copies, as last reported.
+    `cause`: cause of a pause. `since`: start of the phase and cause, in monotonic seconds; None if unknown.
+    `track`: reports of the lane; mutable, unlike the other fields. `hold`: measurements of the throttling by
+    the quota `slowed`. `recovered`: whether the lane had paused itself before it copied. `loss`: loss of the
+    process that copied the lane before; None if there was none.
     """
 
     spec: LaneSpec
@@ -101,7 +101,7 @@ class LaneStatus:
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """Next offset to copy, and the source's end; None if unknown."""
+        """Next offset to copy, and end offset of the source partition; each None if unknown."""
         rate, waiting = self.rate, self.lag[0]
         if rate is None or rate.checkpoint is None:
             return None, None
@@ -115,7 +115,7 @@ class LaneStatus:
 
     @property
     def history(self) -> LaneHistory:
-        """History of its positions."""
+        """History of the lane's positions."""
         return self.track.history
 
     @property
@@ -147,7 +147,8 @@ class WorkerShare:
     """Lanes and reports of one worker process.
 
     `fed_at`: time at which lanes were last started in the process. `measured_at`: time of its last
-    measurements (both in monotonic seconds). `drops`: its reports of records that were not delivered.
+    measurements (both in monotonic seconds). `drops`: number of its reports about lanes that could not be
+    delivered.
     """
 
     lanes: set[LaneKey] = field(default_factory=set)
@@ -196,8 +197,8 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes without late records, counted incrementally, because these are nearly all lanes and they rarely
-    change."""
+    """Lanes without late records. Their counts are updated incrementally, because nearly all lanes are
+    without late records and few lanes change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -303,9 +304,10 @@ class LaneTable:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
-        """Remove lanes whose worker process was lost, with the session of this instance if that is named;
-        they remember the loss when started again. Workers whose lease has expired end just before the
-        session is known to be lost."""
+        """Remove lanes whose worker process was lost, and keep the loss for their next start. `instance`:
+        this instance, if it has lost its session. Losses of the preceding seconds then count as losses of the
+        session too, because workers end when their lease expires, shortly before the instance learns that its
+        session is lost."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: loss for key, loss in self._lost.items() if now - loss.at < _REMEMBERED_SECONDS}
@@ -327,8 +329,8 @@ class LaneTable:
         """Record the latest measurements of lanes.
 
         `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
-        now (both in monotonic seconds). `waiting`: lanes with overdue responses.
-        `limited`: lanes whose rate the window of a broker limits.
+        now (both in monotonic seconds). `waiting`: lanes with overdue responses. `limited`: lanes whose rate
+        is limited by the TCP window of a distant broker.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:

@@ -28,10 +28,10 @@ class LaneTrack:
     `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
     `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;
     infinite without waiting records, or if the worker will report when records become late; minus infinity
-    for all other lanes. `may_lose`: whether the source may delete uncopied records, as far as known.
-    `unanswered`: overdue requests at the last report; None if none. `windows`: windows of brokers that
-    limited its rate at the last report. `moved_at`: last report of copied or
-    waiting records; minus infinity if never.
+    for all other lanes. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied
+    records. `unanswered`: overdue requests at the last report; None if none. `windows`: TCP windows of
+    brokers that limited the lane's rate at the last report. `moved_at`: last report of copied or waiting
+    records; minus infinity if never.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class LaneTrack:
         return silent
 
     def unwatch(self, answered_at: float) -> None:
-        """Limit the state to reports before `answered_at`, because the worker does not respond."""
+        """Treat `answered_at` as the time of the lane's last report, because the worker does not respond."""
         if self._is_watched:
             self._is_watched, self.quiet_at = False, answered_at
 
@@ -111,8 +111,9 @@ class LaneTrack:
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
         """Return whether the lane had no late records at the last report and still has none.
 
-        No records may be late, hidden, unknown or repeated. A lane with waiting records must have reported
-        within `silence_seconds`. May return False if the state is not easily determined.
+        The lane is in time only if no records are late, hidden by a transaction, of unknown age or copied
+        again. A lane with waiting records must have reported within `silence_seconds`. May return False for a
+        lane whose state is expensive to determine.
         """
         return now - self.quiet_at <= silence_seconds
 

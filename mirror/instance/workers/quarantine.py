@@ -20,7 +20,8 @@ CELLS: Final = 2
 """Number of worker processes for suspects; they run only while there are suspects."""
 
 QUICK_SECONDS: Final = 60.0
-"""A crash counts within this time after lanes were started; a process that survives it is cleared."""
+"""A crash counts only within this time after lanes were started. If a process survives this time, its groups
+are cleared."""
 
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
@@ -87,7 +88,7 @@ class Quarantine:
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
 
     def is_used(self, cell: int) -> bool:
-        """Return whether a cell, a process for suspects, has any."""
+        """Return whether a cell has suspects."""
         return self._cells[cell] is not None
 
     def started(self, cell: int, now: float) -> None:
@@ -111,8 +112,8 @@ class Quarantine:
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
         """Record that a worker was killed because it did not respond; not for cells.
 
-        A killed process counts as crashed only if this repeats, because it may have been frozen externally.
-        `seconds` as for `died`.
+        A single kill does not count as a crash, because the process may have been frozen externally; repeated
+        kills count. `seconds` as for `died`.
         """
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)

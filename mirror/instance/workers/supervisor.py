@@ -50,7 +50,7 @@ from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Time for a cell without lanes to end."""
+"""Time that the process of a cell without lanes has to end."""
 _CLOCK_SECONDS = 60.0
 """Time for which a reported clock skew is valid; workers report it with every measurement."""
 
@@ -85,11 +85,11 @@ class Supervisor:
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
         self._dropped_before = 0
-        """Records that former processes could not deliver."""
+        """Number of reports about lanes that former worker processes could not deliver."""
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals by task since the start, for existing groups. Any thread may read them."""
+        """Totals by task since the start, for existing groups. Safe to read from any thread."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds of throttling by brokers of a cluster, over all workers. Any thread may read it."""
+        """Seconds of throttling by brokers of a cluster, over all workers. Safe to read from any thread."""
         return self._throttled
 
     @property
@@ -111,7 +111,7 @@ class Supervisor:
 
     @property
     def drops(self) -> Drops:
-        """Records about lanes that workers could not deliver since the start."""
+        """Number of reports about lanes that workers could not deliver since the start."""
         return total_of([Drops(self._dropped_before), *(share.drops for share in self._shares)])
 
     @property
@@ -158,8 +158,8 @@ class Supervisor:
 
     @property
     def start_problem(self) -> str:
-        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if they
-        can. Safe to read from any thread."""
+        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if worker
+        processes can start. Safe to read from any thread."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -178,7 +178,7 @@ class Supervisor:
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """Data planes of the workers that are ready: compiled, interpreted. Safe to read from any thread."""
+        """Data planes (compiled, interpreted) that ready workers run. Safe to read from any thread."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
 
@@ -216,7 +216,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or several if it is too long. Pause a lane that cannot be sent."""
+        """Send the lanes in one message, or in several if too long. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -232,7 +232,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Tell workers to release lanes; they stay in `lanes` until the worker reports it."""
+        """Tell workers to release lanes. A lane stays in `lanes` until its worker reports the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -375,7 +375,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, then kill those that still run. Safe to call twice."""
+        """Let workers drain until the deadline, then kill workers that still run. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
@@ -415,7 +415,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Return the lanes by worker; they count immediately, so that new tasks are spread evenly."""
+        """Assign lanes to workers. Each counts at once in the size of its worker, to spread new tasks."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)

@@ -1,12 +1,12 @@
 """Continuous audit of the lanes that an instance runs.
 
-Each turn compares what was copied since the turn before, slice by slice. A slice ends at the edge of a window
-of event time. Rows are written first, then the state of the lane beside its progress; so an instance that is
-killed, or the next owner of the lane, repeats at most one slice, and its rows replace the earlier ones.
+Each turn audits the records copied since the previous turn, slice by slice. A slice ends where a window of
+event time ends. A turn writes the rows of a slice before the state of the lane. If an instance is killed in
+between, the next owner of the lane audits this slice again, and its rows replace the earlier rows.
 
-A row has all counts of its window up to an offset, and the time at which its turn began, before the turn
-read the state. If another instance has stored a state meanwhile, the turn continues from that one. Therefore
-an instance that was frozen, and continues after another has taken the lane, replaces no row by an older one.
+A row contains all counts of its window up to an offset. The time of a row is the start of its turn. A turn
+reads the stored state after it has started, and continues from the state of another instance if there is one.
+An instance that was frozen while another instance took over the lane therefore never overwrites newer rows.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from mirror.replication.context import EngineContext
 SAMPLED_SHARE: Final = 1 / 20
 """Share of the windows whose records the mode `sampled` compares."""
 _MOST_OFFSETS: Final = 50_000
-"""Largest slice whose records are compared: at most that many can be unmatched."""
+"""Maximum size of a slice whose records are compared, because unmatched records use memory."""
 _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
 class _Slice(NamedTuple):
-    """Source offsets [start, end) to audit together. `timestamp`: of the first record. `is_last`: nothing
-    else is copied yet."""
+    """Source offsets [start, end) to audit together. `timestamp`: timestamp of the first record. `is_last`:
+    no record after the slice is copied yet."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ class Auditor:
         self._options = options
         self._states: dict[LaneKey, LaneAudit] = {}
         self._stored: dict[LaneKey, bytes | None] = {}
-        """Stored state of each lane that `_states` continues."""
+        """Stored form of each lane's state, as last read or written by this instance."""
         self._marks: dict[LaneKey, PartitionWatermark] = {}
         self._windows: dict[LaneKey, int] = {}
         """Start of the window of the last slice of a lane."""
@@ -84,7 +84,7 @@ class Auditor:
         """State of each lane by datastream. Safe to read from any thread."""
 
     def keep(self, audited: Collection[AuditedLanes]) -> None:
-        """Drop the state of all other lanes, which another instance may audit now."""
+        """Drop the states of lanes that are not in `audited`; other instances may audit them now."""
         names = {lanes.name for lanes in audited}
         self.reports = {name: found for name, found in self.reports.items() if name in names}
         keys = {LaneKey(GroupName(one.job.state), place) for one in audited for place in one.places}
@@ -101,7 +101,7 @@ class Auditor:
         return known
 
     async def turn(self, lanes: AuditedLanes) -> bool:
-        """Audit one slice of each lane; return whether there is more. Raises Unreachable."""
+        """Audit one slice of each lane; return whether further slices remain. Raises Unreachable."""
         await self._send()
         context, job = self._context, lanes.job
         keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
@@ -151,7 +151,7 @@ class Auditor:
             self._settled.pop(key, None)
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
-        """Return the state of a lane: the stored one if another instance has written it."""
+        """Return the state of a lane; if another instance has stored a state, return the stored state."""
         stored = self._log(job.destination).state(key)
         if key in self._states and stored == self._stored[key]:
             return self._states[key]
@@ -185,7 +185,7 @@ class Auditor:
     async def _audited(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
-        """Audit the next slice of a lane. Return its new state, and why it could not be audited."""
+        """Audit the next slice of a lane. Return the lane's new state, and the reason if the audit failed."""
         copy, mark, place = logs.copy, self._marks[key], key.partition
         progress, history = copy.progress, copy.history
         if progress is None or history is None:
@@ -195,11 +195,11 @@ class Auditor:
             mark.restart()
         topic_id = self._context.cluster(lanes.job.source).topic_id(place.topic)
         if logs.source[1] < progress.next_offset or is_other_topic(topic_id, progress):
-            return state, ""  # until the lane has noticed that the topic was truncated or created again
+            return state, ""  # until the lane detects that the topic was truncated or recreated
         state = state.without_past(logs.source[0], logs.target[0])
         start = max(state.position, progress.ledger.start, logs.source[0])
         start = min(start, max(progress.next_offset, state.position))
-        if start > state.position:  # the source has deleted the origins of the copies in between
+        if start > state.position:  # the source has deleted records that the audit has not read
             state = replace(state, target_next=None)
         settled = logs.settled(progress)
         is_cut = settled < progress.next_offset
@@ -210,7 +210,7 @@ class Auditor:
         part = await self._slice(lanes, key, start, settled, logs.window)
         part = part._replace(is_last=part.is_last and not is_cut)
         verdict, tally = await self._compared(lanes, place, part, state, logs)
-        if verdict.surplus and not part.reads:  # markers of a new owner, or records of another writer
+        if verdict.surplus and not part.reads:  # markers of a new owner, or records of another producer
             part = part._replace(reads=True)
             verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.problem:
@@ -222,7 +222,7 @@ class Auditor:
         mark.resume(mark.through_ms, is_stopped=state.is_stopped)
         mark.compared(part.end, is_clean=is_clean)
         target_next = state.target_next
-        if progress.offset_map:  # else the log may have records of before
+        if progress.offset_map:  # otherwise the log may contain older records
             target_next = max(verdict.target_range[1], target_next or 0)
         state = replace(state, position=part.end, target_next=target_next, lane=history)
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
@@ -242,7 +242,7 @@ class Auditor:
         tally: WindowTally,
         part: _Slice,
     ) -> LaneAudit:
-        """Queue the rows of a slice, and return the state with its differences."""
+        """Queue the rows of a slice, and return the state with the differences found in the slice."""
         begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
         audit = AuditMode.FULL if part.reads else AuditMode.COUNTS
         for start_ms, counts in sorted(tally.windows.items()):
@@ -272,7 +272,7 @@ class Auditor:
     async def _with_late(
         self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> LaneAudit:
-        """Return the state with the records that should have been copied, and queue the rows that change."""
+        """Return the state with the number of overdue records, and queue the rows that this changes."""
         late = await self._late(lanes, key, logs)
         before = state.late
         if late == before:
@@ -287,8 +287,9 @@ class Auditor:
         return state
 
     async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs) -> tuple[int, int] | None:
-        """Return the window of the oldest record that has waited at the source for longer than the lateness,
-        and the number of such offsets in it; None if there is none."""
+        """Return the start of the oldest window with overdue records, and the number of overdue offsets in
+        it. A record is overdue if it was not copied within the configured lateness. Return None if no record
+        is overdue."""
         progress, place = logs.copy.progress, key.partition
         before_ms = self._context.clock.now_ms() - self._lateness_ms(lanes)
         due = min(self._marks[key].end_at(before_ms), logs.source[1])
@@ -319,7 +320,7 @@ class Auditor:
     async def _slice(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
-        """Return the next offsets to audit: up to the first record of the next window in the log."""
+        """Return the next offsets to audit, up to the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
@@ -341,8 +342,8 @@ class Auditor:
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
     ) -> tuple[int, int] | None:
-        """Return the offset after the window of the record at `start`, and a time of the window; None without
-        records."""
+        """Return the offset after the window of the first record in [start, end), and the start time of the
+        window. Return None if there is no record."""
         self._windows.pop(key, None)
         first = await self._first_window(lanes, key.partition, start, end)
         if first is None:
@@ -355,7 +356,7 @@ class Auditor:
     async def _first_window(
         self, lanes: AuditedLanes, place: TopicPartition, start: int, end: int
     ) -> LogWindow | None:
-        """Return the window of the record at `start`; None without records."""
+        """Return the window of the first record in [start, end), or None if there is no record."""
         source = self._context.cluster(lanes.job.source)
         committed = lanes.job.isolation is Isolation.READ_COMMITTED
         log = LogRange(source, place, start, end, committed, pace=self._rest)
@@ -364,7 +365,8 @@ class Auditor:
     async def _note_deletions(
         self, lanes: AuditedLanes, part: _Slice, logs: LaneLogs, tally: WindowTally, place: TopicPartition
     ) -> bool:
-        """Count copies that the destination has deleted too early; return whether there are any."""
+        """Count copies that the destination deleted before their retention time; return whether there are
+        any."""
         job, progress, now_ms = lanes.job, logs.copy.progress, self._context.clock.now_ms()
         target, topic = self._context.cluster(job.destination), job.naming.destination(place.topic)
         described = await target.patiently(lambda: target.ask(describe_each([topic])))
@@ -397,7 +399,7 @@ class Auditor:
         return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, expected)
 
     async def _send(self) -> None:
-        """Write the queued rows. Until they are stored, nothing else is audited. Raises Unreachable,
+        """Write the queued rows. The audit does not continue until the rows are stored. Raises Unreachable,
         NotAuthorized."""
         if self._pending:
             cluster = self._context.cluster(self._options.rows_cluster)
@@ -414,6 +416,6 @@ class Auditor:
 
 
 def is_sampled(name: str, place: TopicPartition, window_ms: int) -> bool:
-    """Return whether `sampled` compares the records of a window: the same choice on every instance."""
+    """Return whether the mode `sampled` compares the records of a window. All instances choose the same."""
     seed = zlib.crc32(f"{name}/{place.topic}/{place.partition}/{window_ms}".encode())
     return seed < SAMPLED_SHARE * 2**32

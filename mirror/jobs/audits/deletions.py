@@ -1,4 +1,4 @@
-"""Deleted records of a copy that retention does not explain. Pure."""
+"""Detects copies that the destination deleted although retention did not require it. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class RetentionRule(NamedTuple):
     milliseconds: int
 
     def youngest_ms(self, now_ms: int) -> int | None:
-        """Return the timestamp from which on no record may be deleted; None: that of every record."""
+        """Return the timestamp from which retention keeps all records; None if it keeps records forever."""
         return None if self.milliseconds == _UNLIMITED else now_ms - self.milliseconds
 
 
 def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
-    """Return the retention that topic settings state; None if deletions cannot be judged: without the right
-    to read the settings, with retention by size, and if brokers replace timestamps."""
+    """Return the retention in the settings of a topic. Return None if the settings do not determine which
+    deletions are expected: they are unreadable, they limit the size, or brokers replace timestamps."""
     try:
         policy, milliseconds = settings["cleanup.policy"], int(settings["retention.ms"])
         is_by_size = int(settings["retention.bytes"]) != _UNLIMITED
@@ -37,8 +37,9 @@ def retention_of(settings: Mapping[str, str]) -> RetentionRule | None:
 def deleted_copies(
     offset_map: OffsetMap, source: tuple[int, int], target_start: int, young_from: int
 ) -> tuple[int, int]:
-    """Return the first source offset and the number of copied records of [start, end) whose copies are before
-    the start of the destination log, although they are not older than the record at `young_from`."""
+    """Return the first source offset, and the number, of records whose copies were deleted too early. A
+    record counts if it is in the range `source`, at or after offset `young_from`, and its copy is before the
+    start of the destination log."""
     first = max(source[0], young_from)
     behind = offset_map.source_behind(target_start)
     return first, offset_map.count(first, min(source[1], behind)) if behind is not None else 0

@@ -15,8 +15,9 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: where rows are written; none if
-    the topic is empty. `lateness_ms`: longest time from a record's timestamp to its arrival at the source."""
+    """Options of all audits of an instance. `rows_cluster`, `rows_topic`: cluster and topic for the rows; if
+    the topic is empty, no rows are written. `lateness_ms`: maximum time between a record's timestamp and its
+    arrival at the source."""
 
     instance: str
     rows_cluster: ClusterRef
@@ -28,8 +29,8 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLanes:
-    """Lanes of one datastream on this instance. `lateness_ms`: instead of that of the options. `may_repeat`,
-    `has_markers`: see `CountRules`."""
+    """Lanes of one datastream on this instance. `lateness_ms`: overrides `AuditOptions.lateness_ms`, unless
+    None. `may_repeat`, `has_markers`: see `CountRules`."""
 
     name: DatastreamName
     job: VerifyJob
@@ -41,10 +42,10 @@ class AuditedLanes:
 
 
 class LaneAuditReport(NamedTuple):
-    """State of the audit of one lane. `through_ms`: every record with an earlier timestamp is at the
-    destination, None if unknown. `waiting`: source offsets that are copied and not audited yet. `late`:
-    source offsets of the oldest window that should have been copied. `problem`: why the lane could not be
-    audited in the last turn. `expected`: number of partitions of the source topic."""
+    """State of the audit of one lane. `through_ms`: time before which all records are at the destination, by
+    their timestamps; None if unknown. `waiting`: number of source offsets that are copied but not yet
+    audited. `late`: number of overdue source offsets in the oldest window that has any. `problem`: error of
+    the last turn, empty if it succeeded. `expected`: number of partitions of the source topic."""
 
     through_ms: int | None
     waiting: int

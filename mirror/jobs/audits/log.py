@@ -1,4 +1,4 @@
-"""The progress topic of a destination, with the states of audits beside the progress of their lanes."""
+"""The progress topic of a destination, which also stores the state of each lane's audit."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class AuditLog(ProgressLog):
-    """Progress topic from which the states of audits are read too. A state is read, kept and deleted with the
-    progress of its lane."""
+    """Progress topic that also returns the states of audits. The state of a lane's audit is read, kept and
+    deleted together with the progress of the lane."""
 
     def state(self, key: LaneKey) -> bytes | None:
-        """Return the state of the audit of a lane, as of the last read."""
+        """Return the stored audit state of a lane, as of the last read of the topic."""
         found = (self._parts[number].values.get(state_key(key)) for number in self._holders(main_key(key)))
         return next((value for value in found if value is not None), None)
 
 
 def state_key(key: LaneKey) -> bytes:
-    """Return the key of the state of a lane's audit."""
+    """Return the record key for the audit state of a lane."""
     return main_key(key) + b"/audit"

@@ -1,4 +1,5 @@
-"""The source log of an audit: its identity, and windows of event time by the time index of its broker."""
+"""Finds windows of event time in the source log with offset lookups by timestamp, and detects a recreated
+source topic."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
 
 NO_END: Final = 2**62
-"""End of a range that has none."""
+"""End offset of a range without an end."""
 
 
 class LogWindow(NamedTuple):
-    """Window of a record. `edge`: offset of the first record of later windows, `NO_END` if there is none.
-    `batch_end`: offset after the batch of the record."""
+    """Window of event time that contains a record. `edge`: offset of the first record of a later window,
+    `NO_END` if there is none. `batch_end`: offset after the batch that contains the record."""
 
     start_ms: int
     edge: int
@@ -24,7 +25,7 @@ class LogWindow(NamedTuple):
 
 
 async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow | None:
-    """Return the window of the first record of a range; None without records. Raises Unreachable."""
+    """Return the window of the first record in a range, or None if there is no record. Raises Unreachable."""
     first = await LogCursor(log, step_bytes=1).peek()
     if first is None:
         return None
@@ -63,6 +64,9 @@ class LogWindows(NamedTuple):
 
 
 def is_other_topic(topic_id: bytes, progress: LaneProgress) -> bool:
-    """Return whether the source topic is not the one that was copied. Old clusters have no topic ids."""
+    """Return whether the source topic was recreated after the copy began, according to its topic id.
+
+    Returns False for clusters without topic ids.
+    """
     copied = progress.source.topic_id
     return bool(topic_id and copied and topic_id != copied)

@@ -1,4 +1,4 @@
-"""Pace of an audit, which gives way to copying. Pure."""
+"""Limits the processor time of audits, so that they do not slow down copying. Pure."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from math import inf
 from typing import Final
 
 COPYING_SHARE: Final = 0.02
-"""Processor time of audits of counts as a share of that of copying."""
+"""Processor time of count audits, as a share of the processor time of copying."""
 ALLOWANCE_SECONDS: Final = 1.0
-"""Processor time that an audit may use before copying has used any; also the most that it saves."""
+"""Initial budget of processor time in seconds, and maximum of the accumulated budget."""
 IDLE_PER_BUSY: Final = 3.0
-"""Seconds without work for each second of processor time: an audit uses at most a quarter of a core."""
+"""Idle seconds for each second of processor time, so that an audit uses at most a quarter of a core."""
 
 
 def rest_seconds(read_bytes: int, bytes_per_second: int, elapsed: float, busy: float) -> float:
-    """Return the pause after a fetch. `elapsed`: seconds since the last pause, `busy`: processor time in
-    them."""
+    """Return the pause after a fetch, in seconds. `elapsed`: seconds since the last pause. `busy`: processor
+    time used since the last pause."""
     wanted = max(read_bytes / bytes_per_second, (1 + IDLE_PER_BUSY) * busy)
     return max(wanted - elapsed, 0.0)
 
 
 class AuditBudget:
-    """Limits audits of counts to a share of the processor time of copying. A datastream that was not audited
-    to its end for `longest` seconds is audited in any case."""
+    """Limits count audits to a share of the processor time of copying. The limit does not apply to a
+    datastream whose audit has not reached the end of its copies for `longest` seconds."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
@@ -32,7 +32,8 @@ class AuditBudget:
         self._audited: dict[str, float] = {}
 
     def earn(self, copying: Mapping[str, float]) -> None:
-        """Note the processor time of copying in seconds, by task, each since the instance started."""
+        """Add budget. `copying`: seconds of processor time that each task has used since the instance
+        started."""
         for task, seconds in copying.items():
             more = max(seconds - self._copying.get(task, 0.0), 0.0)
             self._left = min(self._left + COPYING_SHARE * more, ALLOWANCE_SECONDS)
@@ -43,7 +44,7 @@ class AuditBudget:
         return self._left > 0 or now >= self._audited.get(name, -inf) + self._longest
 
     def spend(self, name: str, seconds: float, now: float, *, has_more: bool) -> None:
-        """Note the processor time of an audit. `has_more`: it has not reached the end."""
+        """Subtract the processor time of an audit. `has_more`: copied records remain to be audited."""
         self._left -= seconds
         if not has_more:
             self._audited[name] = now

@@ -1,6 +1,6 @@
 """Stored state of the audit of one lane: a record beside the lane's progress. Pure codec.
 
-Readers ignore unknown fields. A state that cannot be read is dropped: the lane is audited from its start.
+Readers ignore unknown fields. If a state is unreadable, the audit of the lane restarts from the beginning.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mirror.jobs.partition_verdict import CopyHistory
 FORMAT: Final = 1
 MOST_FAULTS: Final = 20
 MOST_WINDOWS: Final = 4
-"""Maximum number of windows whose counts are stored because they may still grow."""
+"""Maximum number of windows whose counts are stored, because further records may belong to them."""
 FAULTS: Final = (Verdict.MISSING, Verdict.ALTERED, Verdict.FOREIGN, Verdict.DUPLICATED)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFault:
-    """Differences of one kind in a window that nothing explains. `start_ms`: start of the window. Offsets of
-    the first record; -1 if a side lacks it."""
+    """Unexplained differences of one kind in a window. `start_ms`: start of the window. `source_offset`,
+    `target_offset`: offsets of the first affected record; -1 if a cluster lacks the record."""
 
     start_ms: int
     verdict: Verdict
@@ -34,8 +34,8 @@ class WindowFault:
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """Counts of a window that may still grow, from the offsets `source` and `target` on. `is_part`: further
-    records of a window whose counts are no longer stored."""
+    """Counts of a window that may still grow. `source`, `target`: offsets at which the counts begin.
+    `is_part`: the counts cover only a part of the window, because its earlier counts are no longer stored."""
 
     start_ms: int
     source: int
@@ -46,12 +46,12 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class LaneAudit:
-    """State of an audit. `position`: next source offset to audit; `target_next`: destination offset after the
+    """State of an audit. `position`: next source offset to audit. `target_next`: destination offset after the
     audited records. `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of
-    the last turn. `faults`: the first of them; `more_faults`: number of further ones. `windows`: newest
-    windows, in order; `closed_ms`: start of the last window that is no longer among them. `late`: start of
-    the window of the oldest record that should have been copied, and the number of such offsets in it.
-    `row_ms`: largest time of a row of this lane."""
+    the last turn. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults.
+    `windows`: newest windows, in order. `closed_ms`: start of the newest window whose counts are no longer
+    stored. `late`: start of the oldest window with overdue records, and the number of overdue offsets in it.
+    `row_ms`: latest time of any row of this lane."""
 
     position: int = 0
     target_next: int | None = None
@@ -67,14 +67,14 @@ class LaneAudit:
 
     @property
     def saved(self) -> tuple[object, ...]:
-        """Fields whose change is stored. A new instance finds the others in its first turn."""
+        """Fields whose changes are stored. A new instance computes the other fields in its first turn."""
         return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
 
     def with_counts(
         self, start_ms: int, counts: WindowCounts, begins: tuple[int, int]
     ) -> tuple[LaneAudit, OpenWindow]:
-        """Return the state after another part of a window, and all counts of the window. `begins`: offsets of
-        both sides at which the part begins."""
+        """Add the counts of a part of a window; return the new state, and all counts of the window. `begins`:
+        source and destination offsets at which the part begins."""
         known = {window.start_ms: window for window in self.windows}
         before, total = known.get(start_ms), WindowCounts()
         if before is None and start_ms <= self.closed_ms:
@@ -94,7 +94,7 @@ class LaneAudit:
         ), window
 
     def with_window(self, start_ms: int, counts: WindowCounts, *, may_repeat: bool) -> LaneAudit:
-        """Return the state after another part of a window. `may_repeat`: duplicates are explained."""
+        """Return the state with the faults of a part of a window. `may_repeat`: duplicates are expected."""
         faults, more = {(one.start_ms, one.verdict): one for one in self.faults}, self.more_faults
         for verdict in FAULTS:
             number = getattr(counts, verdict.value)
@@ -112,8 +112,8 @@ class LaneAudit:
         return replace(self, faults=tuple(faults.values()), more_faults=more)
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
-        """Return the state without differences in records that retention has since removed: of the source if
-        it had the record, otherwise of the destination."""
+        """Return the state without faults whose records were deleted by retention in the meantime. The
+        retention of the source decides if the source had the record, otherwise that of the destination."""
         kept = tuple(
             one
             for one in self.faults
@@ -148,7 +148,7 @@ class LaneAudit:
 
 
 def read_lane_audit(value: bytes | None) -> LaneAudit:
-    """Return a stored state; a new one if there is none or it is unreadable."""
+    """Return the stored state, or a new state if the stored state is missing or unreadable."""
     if value is None:
         return LaneAudit()
     try:

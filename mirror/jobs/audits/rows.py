@@ -26,9 +26,9 @@ from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.control.offsets import LATEST
 
 MIRROR_TIER: Final = "mirror"
-"""Tier of the rows of Headrace."""
+"""Tier of the rows that Headrace writes."""
 RECORD_COLUMNS: Final = ("count", "missing", "duplicated", "altered", "foreign", "explained")
-"""Columns with numbers of records."""
+"""Columns that count records."""
 _APPLICATION: Final = "headrace"
 _PER_BATCH: Final = 500
 _MOST_ROWS: Final = 1_000_000
@@ -37,7 +37,7 @@ _SCHEMA: Final = fastavro.parse_schema(avro_schema(AuditWindow))
 
 
 class AuditOrigin(NamedTuple):
-    """Columns that the rows of a slice share. `time_ms`: see `LaneAudit.row_ms`."""
+    """Columns with the same value in all rows of a slice. `time_ms`: see `LaneAudit.row_ms`."""
 
     time_ms: int
     datastream: str
@@ -49,8 +49,8 @@ class AuditOrigin(NamedTuple):
 def window_row(
     origin: AuditOrigin, place: TopicPartition, window: OpenWindow, ends: tuple[int, int], late: int
 ) -> AuditWindow:
-    """Return the row of a window whose records are before the offsets `ends` of both sides. `late`: number of
-    its offsets that should have been copied."""
+    """Return the row of a window. `ends`: source and destination offsets after its audited records. `late`:
+    number of overdue offsets in the window."""
     counts = window.counts
     key = f"{origin.datastream}/{place.topic}/{place.partition}/{window.start_ms}"
     verdict = worst([counts.verdict, Verdict.LATE if late else Verdict.COMPLETE])
@@ -84,7 +84,7 @@ def window_row(
 
 
 async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping[str, Any]]:
-    """Return the rows of a topic that were written since a time; those that cannot be decoded are skipped.
+    """Return the rows of a topic with a timestamp of at least `since_ms`. Skip rows that cannot be decoded.
     Raises TopicMissing, Unreachable, NotAuthorized, AnswerTooLarge."""
     await cluster.refresh([topic])
     known = cluster.topics[topic]
@@ -113,8 +113,8 @@ async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping
 
 
 async def write_rows(cluster: Cluster, topic: str, rows: Sequence[AuditWindow]) -> None:
-    """Write rows until all replicas have them, keyed by their ids. Raises Unreachable if the topic does not
-    exist yet, NotAuthorized."""
+    """Write rows with their ids as keys, and wait until all replicas have stored them. Raises Unreachable if
+    the topic does not exist yet, NotAuthorized."""
     known = cluster.topics.get(topic)
     if known is None or known.error or not known.leaders:
         await cluster.refresh([topic])

@@ -1,4 +1,4 @@
-"""Summaries of audits by datastream and topic, which add up over instances. Pure."""
+"""Summaries of audits by datastream and topic, merged over all instances. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
 
 MOST_FAULTS: Final = 100
-"""Maximum number of windows that a topic lists."""
+"""Maximum number of faults listed for a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """Differences of one kind in a window of a partition that nothing explains, with the offsets of the first
-    record; -1 if a side lacks it."""
+    """Unexplained differences of one kind in a window of a partition. `source_offset`, `destination_offset`:
+    offsets of the first affected record; -1 if a cluster lacks the record."""
 
     partition: int
     start_ms: int
@@ -35,11 +35,12 @@ class AuditFault:
 
 @dataclass(frozen=True, slots=True)
 class TopicAudit:
-    """Audit of partitions of a topic of a datastream. `through_ms`: every record of these partitions with an
-    earlier timestamp is at the destination, None if unknown. `waiting`: copied source offsets that are not
-    audited yet. `faults`: the first of them; `more_faults`: number of further ones. `problem`: why a
-    partition cannot be audited. `late`: source offsets in the oldest windows that should have been copied.
-    `expected`: number of partitions of the source topic, when its ends were read."""
+    """Audit of partitions of one topic of a datastream. `through_ms`: time before which all records of these
+    partitions are at the destination, by their timestamps; None if unknown. `waiting`: number of copied
+    source offsets that are not yet audited. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number
+    of further faults. `problem`: reason why a partition could not be audited, empty if there is none. `late`:
+    number of overdue source offsets, counted in the oldest such window of each partition. `expected`: number
+    of partitions of the source topic."""
 
     datastream: DatastreamName
     topic: str
@@ -60,7 +61,7 @@ class TopicAudit:
 
     @property
     def fault_records(self) -> Mapping[Verdict, int]:
-        """Numbers of records in the listed faults, by verdict."""
+        """Number of records in the listed faults, by verdict."""
         found = Counter[Verdict]()
         for fault in self.faults:
             found[fault.verdict] += fault.records
@@ -100,7 +101,7 @@ def topic_audits(
 
 
 def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
-    """Add up the audits of each topic, by datastream and topic."""
+    """Merge the audits of all partitions of each topic. Sort the result by datastream and topic."""
     by_topic = sorted(audits, key=_place_of)
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 
@@ -117,8 +118,8 @@ def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[To
 
 
 def through_of(audits: Iterable[TopicAudit]) -> int | None:
-    """Return the time before which the records of all these topics are at the destination; None if unknown
-    for any."""
+    """Return the time before which all records of all these topics are at the destination. Return None if
+    this time is unknown for any topic."""
     return _earliest([one.complete_through_ms for one in audits])
 
 

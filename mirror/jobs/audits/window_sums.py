@@ -1,7 +1,7 @@
-"""Sums of the rows of audited windows, beside the counts that producers and consumers publish. Pure.
+"""Sums the rows of audited windows, and compares them with counts from producers and consumers. Pure.
 
-Producers and consumers write rows of the same form, with a tier of their own and without a datastream
-(docs/data-plane/audit-tiers.md).
+Producers and consumers write their counts as rows with the same schema, with their own tier and without a
+datastream (docs/data-plane/audit-tiers.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.LATE})
 @dataclass
 class WindowSum:
     """Sums of a window over the partitions of a topic. `datastream`: empty if no audit has counted the
-    window. `sums`: by column. `tiers`: records that producers and consumers counted, by tier."""
+    window. `sums`: sum of each column. `tiers`: number of records that producers or consumers have counted,
+    by tier."""
 
     datastream: str
     topic: str
@@ -33,13 +34,13 @@ class WindowSum:
 
     @property
     def differences(self) -> Mapping[str, int]:
-        """Records that a tier has counted in addition to those that arrived, by tier; negative: too few."""
+        """Records counted by each tier minus records counted by the audit, for tiers with a difference."""
         count = self.sums["count"]
         return {tier: number - count for tier, number in self.tiers.items() if number != count}
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing differs without an explanation, and all tiers have counted the same."""
+        """True if the window has no unexplained difference, and all tiers agree with the audit."""
         return self.verdict in _CLEAN and not self.sums["late"] and not self.differences
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +57,7 @@ class WindowSum:
 
 
 def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows that count: of those with the same id, the newest."""
+    """Return the newest row of each id."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["time_ms"] >= found.get(row["id"], row)["time_ms"]:
@@ -65,8 +66,9 @@ def newest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def window_sums(rows: Iterable[Mapping[str, Any]], datastream: str | None = None) -> list[WindowSum]:
-    """Return the sums of each topic and window, in order. `datastream`: only its audits; the counts of the
-    other tiers are compared with each datastream. Raises ValueError for an unknown verdict."""
+    """Return the sums of each topic and window, sorted. `datastream`: include only audits of this datastream;
+    None includes all. The counts of producers and consumers are compared with the counts of each datastream.
+    Raises ValueError for an unknown verdict."""
     sums: dict[tuple[str, int, str], WindowSum] = {}
     tiers: dict[tuple[str, int, int], dict[str, int]] = {}
     for row in newest_rows(rows):

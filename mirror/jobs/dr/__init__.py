@@ -1,4 +1,4 @@
-"""Switch-over of a pair of clusters: its states, the order of its acts, and their undo.
+"""Switch-over of a pair of clusters: the states, the order of the steps, and how to undo them.
 
-May import what `mirror.jobs` may. Read `operation.py` first, then `driver.py`.
+The import rules of `mirror.jobs` apply. Read `operation.py` first, then `driver.py`.
 """

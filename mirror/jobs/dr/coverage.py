@@ -1,4 +1,4 @@
-"""Decides whether a copy has everything that its source has. Pure."""
+"""Decides whether all records of the source are copied. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _LACKING = (OffsetClass.FILTERED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
 
 
 class PartitionSpan(NamedTuple):
-    """First and end offset of a partition of the source."""
+    """First offset and end offset of a source partition."""
 
     first: int
     end: int
 
 
 class Missing(NamedTuple):
-    """Number of offsets of a partition that checkpoints have not reached."""
+    """A source partition, and the number of its offsets after the checkpoint."""
 
     place: TopicPartition
     offsets: int
 
     def __str__(self) -> str:
-        """Return the partition and the number."""
+        """Return the partition, and the number of offsets in parentheses."""
         return f"{self.place} ({self.offsets})"
 
 
 def uncopied(
     spans: Mapping[TopicPartition, PartitionSpan], lanes: Mapping[TopicPartition, LaneProgress]
 ) -> list[Missing]:
-    """Return the partitions whose checkpoint is before the end, the worst first. A partition without a
-    checkpoint counts from its first offset."""
+    """Return the partitions whose checkpoint is before the end of the source, with the largest backlog first.
+    For a partition without a checkpoint, all offsets from the first offset count."""
     found = []
     for place, span in spans.items():
         lane = lanes.get(place)
@@ -47,17 +47,17 @@ def uncopied(
 
 
 def unaccounted(lanes: Mapping[TopicPartition, LaneProgress]) -> list[TopicPartition]:
-    """Return the partitions whose offsets do not all have a class."""
+    """Return the partitions that have an offset without a class."""
     return sorted(place for place, lane in lanes.items() if not lane.ledger.is_balanced)
 
 
 def left_out(lanes: Mapping[TopicPartition, LaneProgress]) -> dict[str, int]:
-    """Return the number of omitted records by class."""
+    """Return the number of records that are not at the destination, by offset class."""
     totals = {kind.name.lower(): sum(lane.ledger.total(kind) for lane in lanes.values()) for kind in _LACKING}
     return {kind: count for kind, count in totals.items() if count}
 
 
 def gaps_of(lanes: Mapping[TopicPartition, LaneProgress]) -> tuple[str, ...]:
-    """Return sentences about offsets that the source lost before they were copied, at most `MOST_GAPS`."""
+    """Describe offset ranges that the source lost before they were copied, at most `MOST_GAPS`."""
     found = (f"{place}: {gap}" for place, lane in sorted(lanes.items()) for gap in lane.gaps)
     return tuple(islice(found, MOST_GAPS))

@@ -1,4 +1,4 @@
-"""Runs the steps of an operation, or their undo, and stores the state before each act."""
+"""Runs or undoes the steps of an operation. Stores the state of the pair before each step acts."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ T = TypeVar("T")
 
 
 class Acts(Protocol):
-    """Acts of the steps. All are idempotent, and raise retriable errors if a retry may succeed."""
+    """The action of each step. All methods are idempotent, and raise retriable errors if a retry may help."""
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with everything that the act of its step will do. Changes nothing."""
+        """Return the operation with the parameters that `perform` needs for the step. Changes nothing."""
         ...
 
     def perform(self, state: PairState, operation: Switchover) -> Switchover:
-        """Perform the act of the operation's step; return the operation with its results."""
+        """Perform the step of the operation; return the operation with the results of the step."""
         ...
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo the act of a step, whether it was performed completely, partly or not at all."""
+        """Undo a step, whether it was performed completely, partly or not at all."""
         ...
 
 
 class StateBook(Protocol):
-    """The stored state of a pair."""
+    """Storage for the state of a pair."""
 
     def save(self, state: PairState, *, everywhere: bool) -> PairState:
-        """Store the state, and return it with its new version. `everywhere`: fail unless both clusters have
-        it, too. Raises VersionConflict if another operator has stored a state in the meantime."""
+        """Store the state, and return the state with its new version. `everywhere`: fail if either cluster
+        cannot store a copy. Raises VersionConflict if another operator has changed the state concurrently."""
         ...
 
 
 class Driver:
-    """Runs one operation. `may_repeat`: called with the error of an act, and whether the act is an undo; it
-    waits, and returns False to end the repetitions. `note`: called at the beginning of each step."""
+    """Runs one operation. `may_repeat`: called before a retry, with the error and whether an undo failed; it
+    waits, and returns False to stop retrying. `note`: called at the beginning of each step."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Driver:
         self._note = note
 
     def run(self, state: PairState) -> PairState:
-        """Continue the operation to its end. After an error, undo it; the last entry of the history then has
-        the reason.
+        """Run the operation from its current step to its end. If a step fails, undo the operation, and record
+        the reason in the last entry of the history.
 
-        Raises VersionConflict if another operator continues, and the error of an act that cannot be undone,
-        or of an undo. The operation is then stored, and must be run again.
+        Raises VersionConflict if another operator runs the operation. Raises the error of a step after the
+        point of no return, and of a failed undo; the operation then remains stored, and must be run again.
         """
         operation = state.operation
         while operation is not None and not operation.failure:
@@ -90,7 +90,7 @@ class Driver:
         return self.undo(state, "") if operation is not None else state
 
     def undo(self, state: PairState, reason: str) -> PairState:
-        """Undo the operation. Raises IllegalTransition if there is no way back, and the errors of acts."""
+        """Undo the operation. Raises IllegalTransition after the point of no return, and errors of `Acts`."""
         state = self._save(failed(state, reason), is_undo=True)
         operation = operation_of(state)
         for step in steps_to_undo(operation):
@@ -99,7 +99,7 @@ class Driver:
         return self._save(completed(state, self._clock.now_ms()), is_undo=True)
 
     def _step(self, state: PairState, operation: Switchover) -> PairState:
-        """Begin the step of the operation, and perform its act until it succeeds. Raises _ActFailed."""
+        """Begin the current step, and retry the step until it succeeds. Raises _ActFailed."""
         step = operation.step
         self._note(step)
         try:
@@ -130,7 +130,7 @@ class Driver:
 
 
 class _ActFailed(Exception):
-    """An act has failed for good. `state`: the last stored state."""
+    """A step has failed permanently. `state`: the last stored state."""
 
     def __init__(self, state: PairState, error: HeadraceError) -> None:
         super().__init__(str(error))

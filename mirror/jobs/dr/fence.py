@@ -1,4 +1,4 @@
-"""The fence of a cluster: denials of Write for the principals of producers."""
+"""The fence of a cluster: ACLs that deny Write to the principals of producers."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 
 
 def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
-    """Raise Refused for principals that must not be fenced: our own, and everyone.
+    """Raise Refused if the principals include a principal of Headrace itself, or the wildcard `User:*`.
 
-    Super users cannot be fenced either, but brokers do not disclose their names; `watch_ends` finds them.
+    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects their writes.
     """
     mine = {*own, EVERYONE}
     for principal in principals:
         if principal in mine:
             raise Refused(
                 f"{principal} includes Headrace itself, which must write at both clusters",
-                advice="give producers principals of their own, and name these in dr.NAME.principals",
+                advice="give producers other principals, and list these in dr.NAME.principals",
             )
 
 
 async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[Denial]:
-    """Return the denials of Write in force, from every host, at a broker (None: any). Raises Refused without
-    an authorizer, NotAuthorized, Unreachable."""
+    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests them
+    from any broker. Raises Refused if brokers have no authorizer, NotAuthorized, Unreachable."""
     found = await cluster.ask(list_acls(), broker)
     _require(cluster, AclOutcome(found.error, found.message), "listing ACLs", "Describe on the cluster")
     return frozenset(
@@ -55,21 +55,24 @@ async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[D
 
 
 async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
-    """Create denials, and wait until every broker has them. Raises Refused, NotAuthorized, Unreachable."""
+    """Create the ACLs, and check that every broker applies them.
+
+    Raises TimedOut if a broker does not apply them yet, Refused, NotAuthorized, Unreachable.
+    """
     await _change(cluster, denials, create_acls, "creating ACLs")
     await cluster.refresh(())
     for broker in sorted(cluster.brokers):
         missing = set(denials) - await denials_at(cluster, broker)
         if missing:
             named = first_few(sorted({denial.topic for denial in missing}), _NAMES_SHOWN)
-            raise TimedOut(f"broker {broker} of {cluster.name} does not apply the denials for {named} yet")
+            raise TimedOut(f"broker {broker} of {cluster.name} does not deny Write on {named} yet")
 
 
 async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Raise Refused if we cannot read or write the topics.
+    """Raise Refused if Headrace has no right to read and write the topics. Raises Unreachable.
 
-    If the brokers allow everything without an ACL (`allow.everyone.if.no.acl.found`), the first denial on a
-    topic excludes everyone. Raises Unreachable.
+    With `allow.everyone.if.no.acl.found`, a topic without ACLs is open to everyone. The first ACL that denies
+    Write on the topic then excludes all principals, including Headrace.
     """
     for start in range(0, len(topics), _AT_ONCE):
         found = await cluster.ask(topic_rights(topics[start : start + _AT_ONCE]))
@@ -80,15 +83,15 @@ async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
                 lost = answer.rights is not None and not answer.rights >= _OWN
             if lost:
                 raise Refused(
-                    f"{cluster.principal} has no right to read and write {topic} of {cluster.name} behind the"
-                    " fence",
+                    f"{cluster.principal} has no right to read and write {topic} of {cluster.name} while the"
+                    " fence denies Write to producers",
                     advice="grant Read and Write by ACLs; allow.everyone.if.no.acl.found applies only to"
                     " topics without any ACL",
                 )
 
 
 async def allow(cluster: Cluster, denials: Sequence[Denial]) -> None:
-    """Delete denials; missing ones are no error. Raises Refused, NotAuthorized, Unreachable."""
+    """Delete the ACLs, and ignore missing ACLs. Raises Refused, NotAuthorized, Unreachable."""
     await _change(cluster, denials, delete_acls, "deleting ACLs")
 
 

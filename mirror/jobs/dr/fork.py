@@ -1,5 +1,5 @@
-"""The fork of a pair: where the copies ended when the source was lost, and the records that it still has
-beyond that point (the tail). Pure.
+"""The fork of a pair: the offsets at which copying ended in a failover. Records of the lost cluster after the
+fork are its tail. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PartitionOffsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition."""
 
 EXPORT: Final = "export"
-"""Action of a decision that leaves the tail undecided."""
+"""Action that copies the tail to files, and does not decide whether to replay or skip it."""
 _RECORDS: Final = re.compile(r"([0-9]{1,18})[ -]records?")
 
 
@@ -33,9 +33,10 @@ class PairRecord(BaseModel):
 class PartitionLoss(PairRecord):
     """Records of a partition that are not at the target.
 
-    `first`: source offset of the first of them. `end`: last known end of the source, None if unknown.
-    `least` and `most`: bounds of their number, None if unknown; offsets without a record count in `most`.
-    `seconds`: time between the last copied record and the last contact with the source, None if unknown.
+    `first`: source offset of the first missing record. `end`: last known end offset of the source, None if
+    unknown. `least`, `most`: minimum and maximum number of missing records. `most` includes offsets without a
+    record, and is None if `end` is unknown. `seconds`: time between the last copied record and the last
+    contact with the source, None if unknown.
     """
 
     topic: str
@@ -59,7 +60,7 @@ class Loss(PairRecord):
 
     @property
     def most(self) -> int:
-        """Maximum number of records, without partitions of unknown end."""
+        """Maximum number of records, without partitions whose end at the source is unknown."""
         return sum(one.most or 0 for one in self.partitions)
 
     @property
@@ -69,12 +70,12 @@ class Loss(PairRecord):
 
     @property
     def figure(self) -> str:
-        """Text that an operator repeats to accept the loss."""
+        """Text that an operator passes to `--accept-loss` to accept this loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
-        """Return the loss with the times of an earlier measurement, for partitions that it includes: the last
-        contact with the source was before it."""
+        """Return the loss with `seconds` of an earlier measurement, for the partitions in both measurements.
+        The earlier times remain valid, because the source was lost before that measurement."""
         seconds = {(one.topic, one.partition): one.seconds for one in former.partitions}
         return Loss(
             partitions=tuple(
@@ -85,14 +86,15 @@ class Loss(PairRecord):
 
 
 class LossLimit(PairRecord):
-    """Accepted loss. None: no limit. `unknown`: number of partitions whose end may be unknown."""
+    """Accepted loss. `records`, `seconds`: None means unlimited. `unknown`: maximum number of partitions
+    whose end at the source is unknown."""
 
     records: int | None = None
     seconds: float | None = None
     unknown: int = 0
 
     def excess(self, loss: Loss) -> str:
-        """Return how a loss exceeds the limit; empty if it does not."""
+        """Describe how a loss exceeds the limit; return an empty string if it does not."""
         if loss.unknown > self.unknown:
             return f"the loss is unknown in {counted(loss.unknown, 'partition')}"
         if self.records is not None and loss.most > self.records:
@@ -107,25 +109,25 @@ class LossLimit(PairRecord):
 
 
 def record_limit(text: str) -> LossLimit | None:
-    """Return the limit in a text such as `1000-records`; None for another unit."""
+    """Parse a limit such as `1000-records`. Return None if the unit is not records."""
     found = _RECORDS.fullmatch(text.strip())
     return LossLimit(records=int(found[1])) if found else None
 
 
 def accepted_limit(text: str, loss: Loss) -> LossLimit:
-    """Return the limit of an operator who has accepted the loss. Raises InvalidRequest unless the text
-    repeats its figure."""
+    """Return a limit that permits exactly this loss. Raises InvalidRequest if the operator's text is not
+    `loss.figure`."""
     if text.strip() != loss.figure:
         raise InvalidRequest(
             f"the loss is {loss.figure} now, not {shown(text)}",
-            advice=f"look at it with --dry-run; accept it with --accept-loss {loss.figure}",
+            advice=f"check the loss with --dry-run, then accept it with --accept-loss {loss.figure}",
         )
     return LossLimit(records=loss.most, unknown=loss.unknown)
 
 
 class TailDecision(PairRecord):
-    """An action on the tail. `ends`: source offsets before which it applies. `records`: their number.
-    `folder`: of an export."""
+    """An action on the tail: replay, skip or export. `ends`: source offsets at which the action ends.
+    `records`: number of records it applies to. `folder`: destination of an export."""
 
     action: str
     at_ms: int
@@ -137,12 +139,13 @@ class TailDecision(PairRecord):
 
 
 class Fork(PairRecord):
-    """The point at which the logs of the clusters have parted.
+    """Point of a failover after which the logs of the two clusters differ.
 
-    `cluster`: the former active cluster. `copied`: its offsets before which every record is at the target.
-    `ends`: offsets of the target at which these copies end. `log_ends`: ends of the target at the failover,
-    of partitions whose last copies have no checkpoint; empty once they have been compared. `decided`: offsets
-    of the former cluster before which the tail is decided.
+    `cluster`: the former active cluster. `copied`: offsets of the former active cluster before which every
+    record is at the target. `ends`: target offsets after the last of these copies. `log_ends`: end offsets of
+    the target at the failover, for partitions whose last copies have no checkpoint; empty after the
+    comparison of both clusters. `decided`: offsets of the former active cluster before which every record is
+    replayed or skipped.
     """
 
     identity: str
@@ -158,24 +161,24 @@ class Fork(PairRecord):
 
     @property
     def generation(self) -> int:
-        """Number of decisions about the tail."""
+        """Number of replay and skip decisions."""
         return sum(one.action != EXPORT for one in self.decisions)
 
     def start(self, place: TopicPartition) -> int:
-        """Return the first undecided source offset of a partition."""
+        """Return the first source offset of a partition that is neither copied nor decided."""
         topic, number = place
         return max(self.copied.get(topic, {}).get(number, 0), self.decided.get(topic, {}).get(number, 0))
 
     def after(self, decision: TailDecision) -> Fork:
-        """Return the fork after an action on the tail."""
+        """Return the fork with an action on the tail added."""
         update: dict[str, Any] = {"decisions": (*self.decisions, decision)}
         if decision.action != EXPORT:
             update["decided"] = merged(self.decided, decision.ends)
         return self.model_copy(update=update)
 
     def settled(self, found: Mapping[TopicPartition, tuple[int, int]]) -> Fork:
-        """Return the fork after a comparison. `found`: source offset and target offset after the last
-        copy."""
+        """Return the fork with the results of the comparison of both clusters. `found`: source offset and
+        target offset after the last copy of each partition."""
         copied = document_of({place: source for place, (source, _) in found.items()})
         ends = document_of({place: target for place, (_, target) in found.items()})
         return self.model_copy(
@@ -194,7 +197,7 @@ def fork_of(
     lanes: Mapping[TopicPartition, LaneProgress],
     log_ends: Mapping[TopicPartition, int],
 ) -> Fork:
-    """Return the fork after lanes that have stopped. `log_ends`: ends of the target."""
+    """Return the fork for the progress of stopped lanes. `log_ends`: end offsets of the target."""
     ends = {place: lane.target_end for place, lane in lanes.items()}
     return Fork(
         identity=identity,
@@ -219,8 +222,9 @@ def loss_of(
     log_ends: Mapping[TopicPartition, int],
     seconds: Mapping[TopicPartition, float],
 ) -> Loss:
-    """Return the loss of a failover now. `source_ends`: ends that are fresher than those of checkpoints.
-    `log_ends`: ends of the target, whose last records may be copies without a checkpoint."""
+    """Return the loss of a failover at this moment. `source_ends`: source end offsets that are newer than the
+    ends stored with checkpoints. `log_ends`: target end offsets; the last records before them may be copies
+    without a checkpoint."""
     found = []
     for place in sorted({*places, *lanes}):
         lane = lanes.get(place)
@@ -247,12 +251,12 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Return offsets, replaced by later ones where there are any."""
+    """Return the offsets of `before`, updated with those of `later`."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 
 def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    """Return offsets by topic and partition."""
+    """Convert offsets to the stored form, grouped by topic."""
     found: dict[str, dict[int, int]] = {}
     for place, offset in sorted(offsets.items()):
         found.setdefault(place.topic, {})[place.partition] = offset
@@ -260,7 +264,7 @@ def document_of(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, in
 
 
 def offsets_of(document: PartitionOffsets) -> dict[TopicPartition, int]:
-    """Return offsets by place; the inverse of `document_of`."""
+    """Convert offsets from the stored form; the inverse of `document_of`."""
     return {
         TopicPartition(topic, number): offset
         for topic, offsets in document.items()

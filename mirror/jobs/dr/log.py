@@ -12,11 +12,11 @@ from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import ProgressLog
 
 _PREFIX: Final = "~dr/"
-"""No group of datastreams has this name."""
+"""Prefix of record keys; the name of a group of datastreams never starts with it."""
 
 
 class StateCopy:
-    """The copy of one pair's state at one cluster. Used within the loop of the context."""
+    """The copy of one pair's state at one cluster. Use only within the event loop of the context."""
 
     def __init__(self, context: EngineContext, cluster: ClusterRef, name: str) -> None:
         self._context = context
@@ -24,24 +24,27 @@ class StateCopy:
         self._log = progress_log(_StateLog, context, cluster)
 
     async def read(self) -> PairState | None:
-        """Return the state; None without one. Raises Unreachable, CorruptData, NewerFormat."""
+        """Return the stored state, or None if there is none.
+
+        Raises Unreachable, CorruptData, NewerFormat.
+        """
         value = await self._log.value_of(self._key)
         if value is None and self._log.is_damaged:
-            raise CorruptData(f"a batch of topic {self._log.topic} is unreadable; it may have the state")
+            raise CorruptData(f"a batch of topic {self._log.topic} is unreadable, and may contain the state")
         return None if value is None else read_state(value)
 
     async def write(self, state: PairState) -> None:
-        """Write the state until all replicas have it. Raises Unreachable, NotAuthorized,
+        """Write the state, and wait until all replicas have stored it. Raises Unreachable, NotAuthorized,
         UnsafeProgressTopic."""
         await self._log.require_safe()
         await self._log.save([(self._key, write_state(state))], self._context.clock.now_ms())
 
 
 class _StateLog(ProgressLog):
-    """Progress topic that keeps only records of pairs."""
+    """Progress topic that caches only the states of pairs."""
 
     async def value_of(self, key: bytes) -> bytes | None:
-        """Return the latest state under a key. Raises Unreachable, CorruptData, NewerFormat."""
+        """Return the newest state stored under a key. Raises Unreachable, CorruptData, NewerFormat."""
         if key not in self._wanted:
             self._unseen.add(key)
         await self.catch_up()

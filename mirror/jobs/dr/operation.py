@@ -1,9 +1,9 @@
-"""State of a pair of clusters and of its operation, and the decisions about the next act. Pure.
+"""State of a pair of clusters and of its current operation, and the order of the operation's steps. Pure.
 
-An operation is a switch-over, a failover, a failback or a decision about a tail; `STEPS` lists their steps.
-The state is stored before each act, with the parameters of the act. An operation that was interrupted after
-the fence resumes at the fence, because a fence was verified only for the past. Acts are therefore idempotent,
-and an undo removes only what the operation has created.
+An operation is a switch-over, a failover, a failback, or a decision about a tail; `STEPS` lists the steps of
+each. Before a step acts, the state is stored with the parameters of the step. An operation interrupted after
+the fence resumes at the fence, because producers may have written since the fence was verified. All steps are
+therefore idempotent, and an undo removes only resources that the operation has created.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirror.jobs.dr.fork import Fork, Loss, LossLimit, PairRecord, TailDecision
 
 FORMAT: Final = 2
 MOST_HISTORY: Final = 20
-"""Past operations that are kept."""
+"""Maximum number of past operations in the stored state."""
 
 
 class Kind(StrEnum):
@@ -30,42 +30,42 @@ class Kind(StrEnum):
     FAILOVER = "failover"
     FAILBACK = "failback"
     REPLAY = "replay"
-    """Writes the tail to the active cluster."""
+    """Write the tail to the active cluster."""
     SKIP = "skip"
-    """Leaves the tail where it is."""
+    """Leave the tail at the lost cluster, without copying it."""
 
 
 class Step(StrEnum):
     """Steps of operations."""
 
     LAG_OK = "LAG_OK"
-    """The copy is running, and its lag is below the target."""
+    """The datastreams are running, and their lag is below `rpo_seconds`."""
     FENCED = "FENCED"
-    """The producers are denied Write at the origin."""
+    """ACLs deny Write at the origin to the producers."""
     FENCE_VERIFIED = "FENCE_VERIFIED"
-    """No record was written at the origin for some seconds."""
+    """No record was written at the origin for `still_seconds`."""
     DRAINED = "DRAINED"
-    """Checkpoints have reached the ends of the origin."""
+    """Checkpoints have reached the end of every partition of the origin."""
     AUDITED = "AUDITED"
     """Every offset of the origin has a class."""
     GROUPS_MOVED = "GROUPS_MOVED"
     """The positions of consumer groups are committed at the target."""
     STOPPED = "STOPPED"
-    """The datastreams to the target are stopped."""
+    """The datastreams from the origin to the target are stopped."""
     REVERSED = "REVERSED"
-    """The datastreams to the target are deleted. Those in the opposite direction run, from the ends of the
-    target."""
+    """The datastreams to the target are deleted. Datastreams in the opposite direction run, and copy from the
+    end offsets of the target."""
     OPEN = "OPEN"
-    """Producers may write at the target. There is no way back but another switch-over."""
+    """Producers may write at the target. From here, only another switch-over leads back."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
     FORKED = "FORKED"
-    """The ends of the copies are stored."""
+    """The offsets at which the copies end are stored."""
     SETTLED = "SETTLED"
-    """Copies without a checkpoint are found by a comparison of both clusters."""
+    """A comparison of both clusters has found the copies that have no checkpoint."""
     REPLAYED = "REPLAYED"
-    """The tail is written to the active cluster."""
+    """All records of the tail are written to the active cluster."""
     TAIL_DECIDED = "TAIL_DECIDED"
     """Every record of the tail is replayed or skipped."""
 
@@ -90,29 +90,29 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Steps from which there is no way back. The other kinds end before one."""
+"""Point of no return: the step from which an operation cannot be undone. The other kinds have none."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
-"""Kinds that need a fork. Their origin is the cluster that was lost, their target the active one."""
+"""Kinds that need a fork. The origin is the lost cluster; the target is the active cluster."""
 
 
 class Denial(PairRecord):
-    """Denial of Write on a topic that an operation has created."""
+    """An ACL that denies Write on a topic to a principal, and that an operation has created."""
 
     topic: str
     principal: str
 
 
 class StepBegun(PairRecord):
-    """Time at which a step was begun (epoch ms); several times after restarts."""
+    """Start of a step. `at_ms`: time of the start (epoch ms). A repeated step has several entries."""
 
     step: Step
     at_ms: int
 
 
 class MovedGroup(PairRecord):
-    """Consumer group whose positions were committed at the target. `positions`: their number. `ahead`: number
-    of positions that the group had passed at the target already. `has_members`: whether it still had members
-    at the origin, or may have had, which may have read on."""
+    """Consumer group whose positions were committed at the target. `positions`: number of these positions.
+    `ahead`: number of partitions in which the group was already ahead at the target. `has_members`: True if
+    members at the origin may have committed later positions."""
 
     name: str
     positions: int
@@ -121,15 +121,17 @@ class MovedGroup(PairRecord):
 
     @property
     def read_again(self) -> int | None:
-        """Number of records that the group has committed at the origin and reads again at the target; None if
-        unknown. A switch-over waits until every position has an exact counterpart."""
+        """Number of records that the group reads again at the target although it has committed them at the
+        origin. The number is 0 because a switch-over waits for exact positions, and None if members may have
+        read on.
+        """
         return None if self.has_members else 0
 
 
 class AuditedTopic(PairRecord):
-    """State of the continuous audit of a topic. `through_ms`: every record with an earlier timestamp is at
-    the target, None if unknown. `faults`: number of records that differ. `more_faults`: number of further
-    windows with differences."""
+    """State of the continuous audit of a topic. `through_ms`: time before which all records are at the
+    target, by their timestamps; None if unknown. `faults`: number of records in the listed faults.
+    `more_faults`: number of faults that are not listed."""
 
     topic: str
     through_ms: int | None
@@ -139,7 +141,7 @@ class AuditedTopic(PairRecord):
 
 
 class BegunOperation(PairRecord):
-    """Identity of an operation, its two clusters, and the time at which it was begun (epoch ms)."""
+    """Identity of an operation, its two clusters, and its start time (epoch ms)."""
 
     identity: str
     origin: str
@@ -148,8 +150,8 @@ class BegunOperation(PairRecord):
 
 
 class _Account(BegunOperation):
-    """Facts about an operation. `operator`: who began it. `failure`: reason why it is or was undone, empty if
-    it is not. `notes`: remarks for the operator. `loss`: of a failover."""
+    """Facts about an operation. `operator`: user who began the operation. `failure`: reason for the undo,
+    empty if the operation is not undone. `notes`: remarks for the operator. `loss`: loss of a failover."""
 
     kind: Kind = Kind.SWITCHOVER
     operator: str = ""
@@ -158,22 +160,22 @@ class _Account(BegunOperation):
     notes: tuple[str, ...] = ()
     loss: Loss | None = None
     groups: tuple[MovedGroup, ...] = ()
-    """Groups that were moved."""
+    """Consumer groups whose positions were committed at the target."""
     audits: tuple[AuditedTopic, ...] = ()
-    """Continuous audits at the step `AUDITED`."""
+    """State of the continuous audits at the step `AUDITED`."""
     gaps: tuple[str, ...] = ()
-    """Sentences about offsets that the origin lost before they were copied."""
+    """Descriptions of offset ranges that the origin lost before they were copied."""
 
 
 class Switchover(_Account):
     """An operation in progress.
 
-    `step`: the step whose act may have been done, in part or as a whole. `reached`: the furthest step that
-    was ever begun. `fence`: denials that it creates at the origin. `ends`: ends of the origin when writes had
-    stopped. `starts`: ends of the target, at which the opposite datastreams start. `definitions`: the
-    datastreams that it replaces, by their present names. `limit`: accepted loss of a failover. `fork`: as
-    this operation leaves it. `selection`: topics of a decision about the tail, and `records`: number of its
-    records.
+    `step`: current step, which may have been performed partly or completely. `reached`: the furthest step
+    that was ever begun. `fence`: ACLs that this operation creates at the origin. `ends`: end offsets of the
+    origin after writes stopped. `starts`: end offsets of the target, where the opposite datastreams start.
+    `definitions`: the datastreams that this operation replaces, by current name. `limit`: accepted loss of a
+    failover. `fork`: the fork after this operation. `selection`, `records`: topics and number of records of a
+    decision about the tail.
     """
 
     step: Step = Step.LAG_OK
@@ -189,7 +191,7 @@ class Switchover(_Account):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the point of no return has been passed."""
+        """Return whether the operation has passed the point of no return."""
         return self.reached is _FINAL.get(self.kind)
 
     def with_(self, **fields: Any) -> Switchover:
@@ -198,8 +200,8 @@ class Switchover(_Account):
 
 
 class PastSwitchover(_Account):
-    """An operation that has ended. `closed_ms`: time without writes that it has caused, in milliseconds; of a
-    failover, its whole time."""
+    """An operation that has ended. `closed_ms`: time during which producers could not write, in milliseconds;
+    for a failover, the duration of the operation."""
 
     ended_ms: int
     closed_ms: int = 0
@@ -208,18 +210,17 @@ class PastSwitchover(_Account):
 
     @property
     def abridged(self) -> PastSwitchover:
-        """The same without lists that grow with topics and groups; only the last operation has these."""
+        """Copy without the results for each topic and group, which are kept only for the last operation."""
         return self.model_copy(
             update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
         )
 
 
 class PairState(PairRecord):
-    """State of a pair. `version`: number of writes. `writer`: identity of the process
-    that has written it. `active`: cluster that producers write to.
-    `datastreams`: present names by configured name; `previous`: those of the opposite direction before.
-    `fences`: denials at the cluster that is not active. `fork`: after a failover, until the failback; the
-    datastreams are then deleted."""
+    """State of a pair. `version`: number of writes. `writer`: identity of the process that wrote this state.
+    `active`: cluster that producers write to. `datastreams`: current names by configured name. `previous`:
+    names before the last switch-over, when the direction was the opposite. `fences`: ACLs at the cluster that
+    is not active. `fork`: set between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
@@ -240,7 +241,7 @@ class PairState(PairRecord):
 
     @property
     def next_names(self) -> Mapping[str, str]:
-        """Return names for the opposite datastreams that none has ever had."""
+        """Unused names for the datastreams in the opposite direction, by configured name."""
         return {name: f"{name}-dr{self.generation + 1}" for name in self.datastreams}
 
 
@@ -257,7 +258,7 @@ def read_state(value: bytes) -> PairState:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptData(f"the stored state of a pair is unreadable: {error!r}") from error
     if version > FORMAT:
-        raise NewerFormat(f"the stored state of a pair has format {version}, this version {FORMAT}")
+        raise NewerFormat(f"the stored state of a pair has format {version}, the latest known is {FORMAT}")
     try:
         return PairState.model_validate(document)
     except ValidationError as error:
@@ -272,20 +273,20 @@ def operation_of(state: PairState) -> Switchover:
 
 
 def fork_of_pair(state: PairState) -> Fork:
-    """Return the fork. Raises IllegalTransition if there is none."""
+    """Return the fork of a pair. Raises IllegalTransition if the pair has no fork."""
     if state.fork is None:
-        raise IllegalTransition(f"{state.name} has no tail: no failover has happened since the last return")
+        raise IllegalTransition(f"{state.name} has no tail: it has not failed over since the last failback")
     return state.fork
 
 
 def is_returning(state: PairState) -> bool:
-    """Return whether the copies of a failback run, and the switch-over after it has not been completed."""
+    """Return whether a failback has started its datastreams, but its switch-over is not yet complete."""
     done = [past.kind for past in state.history if not past.failure]
     return state.fork is None and done[-1:] == [Kind.FAILBACK]
 
 
 def has_reached(operation: Switchover, step: Step) -> bool:
-    """Return whether a step has ever been begun."""
+    """Return whether the operation has ever begun a step."""
     steps = STEPS[operation.kind]
     return step in steps and steps.index(operation.reached) >= steps.index(step)
 
@@ -299,11 +300,11 @@ def begin(
     kind: Kind = Kind.SWITCHOVER,
     **fields: Any,
 ) -> PairState:
-    """Return the state with a new operation, or with the one of the same kind and target that is in progress.
-    `fields`: parameters of a new operation.
+    """Return the state with a new operation. If an operation of the same kind and target is in progress,
+    resume that operation instead. `fields`: parameters of a new operation.
 
-    Raises IllegalTransition if another operation is in progress, or the kind does not apply: a tail needs a
-    failover before, and the target of the other kinds must not be active.
+    Raises IllegalTransition if another operation is in progress, if the pair has no tail to decide about, or
+    if the target is already active.
     """
     present = state.operation
     if present is not None:
@@ -339,8 +340,8 @@ def begin(
 
 
 def resumed(operation: Switchover) -> Switchover:
-    """Return the operation as it continues after a restart: a fence is made and verified again, and
-    datastreams that a failover has stopped are stopped again."""
+    """Return the operation set to the step where it resumes after a restart. An operation with a fence
+    creates and verifies the fence again; a failover stops the datastreams again."""
     first = Step.STOPPED if operation.kind is Kind.FAILOVER else Step.FENCED
     if operation.failure or operation.is_final or not has_reached(operation, first):
         return operation
@@ -348,7 +349,7 @@ def resumed(operation: Switchover) -> Switchover:
 
 
 def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
-    """Return the operation at the beginning of a step."""
+    """Return the operation with a step begun."""
     steps = STEPS[operation.kind]
     reached = step if steps.index(step) > steps.index(operation.reached) else operation.reached
     begun = (*operation.steps, StepBegun(step=step, at_ms=now_ms))
@@ -356,14 +357,15 @@ def entered(operation: Switchover, step: Step, now_ms: int) -> Switchover:
 
 
 def step_after(operation: Switchover) -> Step | None:
-    """Return the step after the present one; None after the last one."""
+    """Return the step that follows the current step, or None if the current step is the last."""
     steps = STEPS[operation.kind]
     number = steps.index(operation.step) + 1
     return steps[number] if number < len(steps) else None
 
 
 def failed(state: PairState, reason: str) -> PairState:
-    """Return the state whose operation is undone. Raises IllegalTransition if there is no way back."""
+    """Return the state with the operation marked for undo. Raises IllegalTransition after the point of no
+    return."""
     operation = operation_of(state)
     if operation.is_final:
         raise IllegalTransition(
@@ -374,13 +376,13 @@ def failed(state: PairState, reason: str) -> PairState:
 
 
 def steps_to_undo(operation: Switchover) -> tuple[Step, ...]:
-    """Return the steps that have something to undo, the last one first."""
+    """Return the begun steps that must be undone, in the order of the undo."""
     undoable = (Step.REVERSED, Step.STOPPED, Step.FENCED)
     return tuple(step for step in undoable if has_reached(operation, step))
 
 
 def completed(state: PairState, now_ms: int) -> PairState:
-    """Return the state after the operation, whether it has succeeded or has been undone."""
+    """Return the state after the operation has succeeded or has been undone."""
     operation = state.operation
     if operation is None:
         return state

@@ -1,4 +1,4 @@
-"""Report on one operation of a pair, the document that is signed. Pure."""
+"""Report on one operation of a pair, as a document that can be signed. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mirror.jobs.dr.operation import STEPS, Kind, PairState, PastSwitchover, Swi
 from mirror.jobs.dr.settings import PairSettings
 
 KIND: Final = "dr-report"
-"""Kind that distinguishes reports from other signed documents."""
+"""Value of `kind` that distinguishes these reports from other signed documents."""
 DRILL_SUFFIX: Final = "~drill"
-"""Ends the name under which the state of a pair's drills is stored."""
+"""Suffix that is added to the name of a pair to store the state of its drills."""
 COMPLETED: Final = "completed"
 UNDONE: Final = "undone"
 IN_PROGRESS: Final = "in progress"
@@ -26,10 +26,11 @@ _Account = Switchover | PastSwitchover
 def report_of(
     state: PairState, identity: str, settings: PairSettings, issued_ms: int, issuer: str
 ) -> dict[str, Any]:
-    """Return the report on an operation of the pair; without an identity on the one in progress, or else the
-    last one. `issuer`: user who requests it. Raises NotFound.
+    """Return the report on an operation of the pair. `identity`: if empty, report on the operation in
+    progress, or on the last operation. `issuer`: user who requests the report. Raises NotFound.
 
-    Positions, groups, audits and gaps are null for earlier operations, for which they are not kept.
+    Positions, groups, audits and gaps are kept only for the latest operation, and null for earlier
+    operations.
     """
     known: list[_Account] = [*state.history, *([] if state.operation is None else [state.operation])]
     found = [account for account in known if identity in ("", account.identity)]
@@ -74,7 +75,7 @@ def _ended_ms(account: _Account) -> int | None:
 
 
 def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[dict[str, Any]]:
-    """Return the targets with actual values, which are None while they are unknown or do not apply."""
+    """Return the targets and the actual values. A value is None if it is unknown or does not apply."""
     closed = account.closed_ms / 1000 if isinstance(account, PastSwitchover) else None
     lag = _lost_seconds(account) if outcome == COMPLETED else None
     return [
@@ -84,7 +85,7 @@ def _targets(account: _Account, settings: PairSettings, outcome: str) -> list[di
 
 
 def _lost_seconds(account: _Account) -> float | None:
-    """Return the age of the oldest record that was lost; None if it is unknown."""
+    """Return the age of the oldest lost record in seconds, or None if it is unknown."""
     if account.kind is Kind.SWITCHOVER:
         return 0.0  # DRAINED: the target had every record
     if account.loss is None:
@@ -104,8 +105,8 @@ def _target(name: str, seconds: float, actual: float | None) -> dict[str, Any]:
 
 
 def _stages(account: _Account, outcome: str) -> list[dict[str, Any]]:
-    """Return the steps with their ends: a step ends as the next one begins. The end of a step that failed is
-    unknown. A step is repeated after an interruption."""
+    """Return the begun steps with their end times. A step ends when the next step begins. The end time of a
+    failed step is unknown. A step that was repeated after an interruption is listed several times."""
     rows, order = [], STEPS[account.kind]
     for begun, following in pairwise((*account.steps, None)):
         assert begun is not None
@@ -123,7 +124,7 @@ def _stages(account: _Account, outcome: str) -> list[dict[str, Any]]:
 
 
 def _results(account: _Account) -> dict[str, Any]:
-    """Return the results that grow with topics and groups."""
+    """Return the results for each topic and group."""
     places = sorted(
         (topic, number)
         for topic in account.ends.keys() | account.starts.keys()

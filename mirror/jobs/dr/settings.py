@@ -17,21 +17,22 @@ class PairSettings(Settings):
     """A primary and a standby cluster, and the datastreams between them."""
 
     primary: str
-    """Alias of the cluster that is written normally."""
+    """Alias of the cluster to which producers normally write."""
     standby: str
-    """Alias of the cluster that takes over."""
+    """Alias of the cluster that takes over from the primary."""
     datastreams: list[str] = Field(min_length=1)
-    """Names of the datastreams from the primary to the standby, which keep the names of topics."""
+    """Names of the datastreams from the primary to the standby. These datastreams must not rename topics."""
     groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
-    """Consumer groups that move: a regular expression that must match the whole name; empty for none."""
+    """Consumer groups to move: a regular expression that must match the whole name; empty moves none."""
     principals: list[str] = Field(default=[])
-    """Principals of producers, such as `User:app`, that are denied Write during a switch-over. Without any,
-    stop the producers yourself; the switch-over only checks that nothing is written."""
+    """Principals of producers, such as `User:app`, that are denied Write during a switch-over. If the list is
+    empty, stop the producers yourself; the switch-over then only checks that nobody writes."""
     rpo_seconds: Seconds = 30.0
-    """Target for the age of the oldest record that is not at the other cluster. A switch-over begins only
-    below it."""
+    """Maximum age of the oldest record that is not yet at the other cluster. A switch-over begins only if the
+    age is below this target."""
     rto_seconds: Seconds = 60.0
-    """Target for the time without writes; the result of a switch-over compares it with the actual time."""
+    """Target for the time during which nobody can write. The result of a switch-over compares the target with
+    the actual time."""
     still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
     """Time without new records after which writes count as stopped."""
 

@@ -1,4 +1,4 @@
-"""Detects writes to a cluster that should have none, and names the writer."""
+"""Detects writes to a fenced cluster, and identifies the producer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class StrayBatch(NamedTuple):
-    """A batch that was written behind the fence. `producer`: its producer id, -1 without one."""
+    """A batch that was written in spite of the fence. `producer`: producer id, -1 if the batch has none."""
 
     place: TopicPartition
     offset: int
@@ -27,13 +27,13 @@ class StrayBatch(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Description of the batch and its writer."""
+        """Description of the batch and its producer."""
         who = f"producer id {self.producer}" if self.producer >= 0 else "a producer without an id"
         return f"{who} wrote to {self.place} at offset {self.offset}"
 
 
 async def log_ends(cluster: Cluster, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end offset of each partition. Raises Unreachable if any is unknown."""
+    """Return the end offset of each partition. Raises Unreachable if an end offset is unknown."""
     found = await cluster.offsets(dict.fromkeys(places, LATEST))
     for place, answer in found.items():
         if answer.error:
@@ -44,7 +44,7 @@ async def log_ends(cluster: Cluster, places: Sequence[TopicPartition]) -> dict[T
 
 
 async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch | None:
-    """Return the first batch with records between two looks; markers of transactions do not count.
+    """Return the first batch written between the end offsets `before` and `after`, except control batches.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -66,10 +66,10 @@ async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch
 async def watch_ends(
     cluster: Cluster, places: Sequence[TopicPartition], seconds: float, settle_seconds: float
 ) -> dict[TopicPartition, int]:
-    """Return the ends of partitions after no record was written for `seconds`.
+    """Wait until no record has been written for `seconds`, and return the end offset of each partition.
 
-    Requests that were in progress may still end within `settle_seconds`; then the time begins. Raises
-    Refused that names the writer of a later record, Unreachable.
+    Records within `settle_seconds` only restart the wait, because requests may still have been in flight.
+    Raises Refused with the producer of a later record, and Unreachable.
     """
     begun = cluster.loop.now()
     still_since, ends = begun, await log_ends(cluster, places)
@@ -83,7 +83,7 @@ async def watch_ends(
         if cluster.loop.now() - begun > settle_seconds:
             raise Refused(
                 f"{stray.sentence} of {cluster.name} in spite of the fence",
-                advice="add its principal to dr.NAME.principals, or stop it",
+                advice="add the producer's principal to dr.NAME.principals, or stop the producer",
             )
         still_since = cluster.loop.now()
     return ends

@@ -1,5 +1,5 @@
-"""Consumer groups that follow their positions from the source of a datastream to its destination.
+"""Synchronises the positions of consumer groups from the source of a datastream to its destination.
 
-Read `decision.py`, the pure rules, then `follower.py`, which runs them. Imports translations, client,
-protocol and model.
+Read `decision.py`, which contains the rules, then `follower.py`, which applies the rules. Imports
+translations, client, protocol and model.
 """

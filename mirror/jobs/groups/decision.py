@@ -1,8 +1,9 @@
-"""Decides whether a consumer group's position follows from the source to the destination. Pure.
+"""Decides whether to commit a consumer group's position from the source at the destination. Pure.
 
 A position is committed only if the group has no members at the destination. It never moves back there unless
 the group's own position at the source has moved back since the last synchronisation, and nobody else has
-moved the position at the destination since. Offsets are never committed under the name of a share group.
+moved the position at the destination since. Offsets are never committed under the name of a share group: its
+start offset follows, by the same rules.
 """
 
 from __future__ import annotations
@@ -21,32 +22,37 @@ class FollowReason(StrEnum):
     FORWARD = "forward"
     """The position moved forward."""
     RESET = "reset"
-    """The position moved back at the source, and followed."""
+    """The group was reset at the source; the position at the destination moved backward, too."""
     CURRENT = "current"
-    """The destination has the position already."""
+    """The position at the destination is already equal to the translated position."""
     MEMBERS = "members there"
     """The group has members at the destination."""
     EXCLUDED = "excluded"
     """The datastream does not select the group."""
     NOT_ALLOWED = "not allowed"
-    """The settings of a cluster do not allow the group for datastreams (`clusters.NAME.groups`)."""
+    """The setting `clusters.NAME.groups` of a cluster does not permit datastreams to use the group."""
     SHARE_GROUP = "share group"
-    """A share group has no committed offsets."""
+    """The brokers of a cluster do not support start offsets of share groups."""
+    OTHER_TYPE = "another type there"
+    """Only one of both clusters has a share group of this name."""
     NO_RIGHTS = "no rights"
-    """The destination does not authorize the commit, or a cluster does not authorize reads of positions."""
+    """Headrace has no right to commit at the destination, or to read positions at one of the clusters."""
     NOT_MIRRORED = "not mirrored"
-    """The datastream has stored no progress of the partition."""
+    """The datastream has stored no progress for the partition."""
     NOTHING_YET = "nothing mirrored yet"
-    """No record of the partition is at the destination."""
+    """No record of the partition has been mirrored yet."""
     TOPIC_DELETED = "destination topic deleted"
-    """The destination topic was deleted, with its mirrored records."""
+    """The destination topic was deleted, and the mirrored records with it."""
     WOULD_MOVE_BACK = "would move back"
-    """The group is ahead at the destination, and was not reset at the source."""
+    """The position at the destination is ahead, and the group was not reset at the source."""
     TAKEN_OVER = "moved at the destination"
-    """The position was changed at the destination, and the group does not read on at the source."""
+    """Another client changed the position at the destination, and the position at the source is unchanged."""
     TWO_WAY = "two-way"
     """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
     could skip records that precede it only in the order of the destination."""
+    BEFORE_COPIES = "before the copies"
+    """The position precedes the first record that the datastream has copied, and the destination has earlier
+    records, so a commit could skip those."""
     GONE = "gone"
     """The source cluster no longer has the group."""
     FAILED = "failed"
@@ -59,7 +65,7 @@ class FollowReason(StrEnum):
 
     @property
     def follows(self) -> bool:
-        """Return whether the destination has the position of the source."""
+        """Return whether the position at the destination corresponds to the position at the source."""
         return self in _COMMITS or self is FollowReason.CURRENT
 
 
@@ -67,25 +73,29 @@ _COMMITS: Final = frozenset({FollowReason.NEW, FollowReason.FORWARD, FollowReaso
 
 
 class SyncedPosition(NamedTuple):
-    """A position as of the last synchronisation: the offsets that the group has committed on both sides."""
+    """Committed offsets of a group at both clusters, as of the last synchronisation."""
 
     source: int
     target: int
 
 
 def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | None:
-    """Return the reason why no position of the group may be committed at the destination, or None."""
-    if SHARE in {source.kind, target.kind}:
-        return FollowReason.SHARE_GROUP
+    """Return the reason why no position of the group may be committed at the destination, or None.
+
+    `target`: `ListedGroup()` if the destination has no such group.
+    """
+    is_share = SHARE in {source.kind, target.kind}
+    if is_share and source.kind != target.kind and target != ListedGroup():
+        return FollowReason.OTHER_TYPE
     return FollowReason.MEMBERS if target.has_members else None
 
 
 def decide(source: int, target: int | None, translated: int, last: SyncedPosition | None) -> FollowReason:
     """Decide whether to commit `translated` at the destination.
 
-    `source`, `target`: present positions of the group at both clusters; `target` is None if there is none.
-    `translated`: position at the destination that corresponds to `source`, or a lower bound. `last`:
-    positions as of the last synchronisation, None if there was none.
+    `source`, `target`: current positions of the group at both clusters; `target` is None if the group has no
+    position there. `translated`: position at the destination that corresponds to `source`, or a lower bound
+    of this position. `last`: positions as of the last synchronisation, None before the first.
     """
     if target is None:
         return FollowReason.NEW

@@ -1,11 +1,11 @@
-"""Translation of a group's positions without the source: from the positions stored at the destination."""
+"""Translates a group's positions without the source, from the source positions stored at the destination."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import NamedTuple
 
-from mirror.errors import CorruptData, NotFound
+from mirror.errors import CorruptData, NotFound, Refused
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import read_any_group, read_round
 from mirror.jobs.progress_logs import progress_log
@@ -14,19 +14,20 @@ from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob
 from mirror.model.bounds import shown
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.protocol.control.groups import SHARE
 from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
-    """Translation of the last known positions. `as_of_ms`: time at which the oldest of these positions was
-    read from the source (epoch ms)."""
+    """Translations of a group's last known source positions. `as_of_ms`: time at which the oldest of these
+    positions was read from the source (epoch ms)."""
 
     moves: list[PositionMove]
     as_of_ms: int
 
 
 async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
-    """Return the groups that are stored at a cluster. Raises Unreachable."""
+    """Read the progress topic of a cluster, which stores the positions of groups. Raises Unreachable."""
     log = progress_log(GroupLog, bench, destination)
     await log.catch_up()
     return log
@@ -36,7 +37,7 @@ async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
     """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
-    before. Raises NotFound without positions, Unreachable."""
+    before. Raises NotFound without positions, Refused for a share group, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = log or await stored_groups(bench, job.destination)
@@ -47,19 +48,26 @@ async def plan_without_source(
     for key, value in records.items():
         with contextlib.suppress(CorruptData):
             found = read_any_group(key, value)
-            if found is not None and found.group == job.group and found.positions:
+            if found is None or found.group != job.group:
+                continue
+            if found.kind == SHARE:
+                raise Refused(
+                    f"{shown(job.group)} is a share group, which has no committed offsets",
+                    advice="its start offsets at the destination are those of the last synchronisation",
+                )
+            if found.positions:
                 here |= {place: position.source for place, position in found.positions.items()}
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
         raise NotFound(
             f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
             f" {job.destination}",
-            advice="select the group with --groups before a failover, or reset it by time",
+            advice="select the group with --groups before a failover, or reset its offsets by time",
         )
     there = await committed_at(bench.cluster(job.destination), job.target_group)
     return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))
 
 
 def _owner(key: bytes) -> bytes:
-    """Return the part of a record's key that names its datastream."""
+    """Return the part of a record key that identifies the datastream."""
     return key.rpartition(b".")[0]

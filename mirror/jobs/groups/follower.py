@@ -1,20 +1,21 @@
-"""One round of synchronisation: read the groups of both clusters; translate, decide on, commit and store
-their positions.
+"""Synchronises consumer groups in rounds. A round reads the groups of both clusters, translates their
+positions, and commits and stores the results.
 
-The round reads the positions at the source before the offset maps, so that the maps reach as many positions
-as possible. The position at the destination is read immediately before the commit, and the coordinator of the
-group rejects the commit if the group has gained members.
+A round reads the positions at the source before the offset maps, so that the maps include as many positions
+as possible. The position at the destination is read immediately before the commit. If the group has members
+by then, the group coordinator rejects the commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import (
     FollowedGroup,
@@ -30,40 +31,39 @@ from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
 from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
 from mirror.lane.offset_map import Precision
-from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import ListedGroup, list_groups
+from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
 from mirror.protocol.control.offsets import commit_offsets
+from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
 from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
-"""Groups with requests in flight."""
+"""Maximum number of groups with requests in flight."""
 _SETTLED_SECONDS: Final = 60.0
 """Time after which the position of an idle group at the destination is read again."""
 _FRESH_SECONDS: Final = 5.0
-"""Longest time from the request for a group's position at the destination to the commit. A process that was
-frozen may no longer lead, and must not overwrite newer positions."""
+"""Maximum time between the read of a group's position at the destination and the commit. A process that was
+frozen for longer may no longer be the leader, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
-_GROUP_ID_NOT_FOUND: Final = 69
-"""Response to a commit under the name of a group of another type."""
 _UNTRANSLATED: Final = {
     NOT_MIRRORED: FollowReason.NOT_MIRRORED,
     GONE: FollowReason.TOPIC_DELETED,
     FollowReason.TWO_WAY: FollowReason.TWO_WAY,
+    FollowReason.BEFORE_COPIES: FollowReason.BEFORE_COPIES,
 }
 
 
 @dataclass(frozen=True)
 class FollowJob:
-    """Groups of a datastream that follow.
+    """Parameters for synchronising the consumer groups of a datastream.
 
-    `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
-    `opposite`: selections and names of datastreams in the opposite direction.
+    `keys`: record keys of the stored state. `has_other_writers`: other producers may write to the destination
+    topics. `opposite`: topic selection and topic naming of each datastream in the opposite direction.
     """
 
     keys: GroupKeys
@@ -76,8 +76,8 @@ class FollowJob:
     opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
 
     def is_two_way(self, topic: str) -> bool:
-        """Return whether a source topic, or its copy, has writers other than its producers and this
-        datastream."""
+        """Return whether the destination topic may have producers besides this datastream, or is mirrored
+        back to the source topic."""
         copy = self.naming.destination(topic)
         return self.has_other_writers or any(
             selection.matches(copy) and naming.destination(copy) == topic
@@ -86,20 +86,21 @@ class FollowJob:
 
     @property
     def state(self) -> GroupName:
-        """Group of datastreams whose progress is used."""
+        """Group of datastreams that shares the progress of this datastream."""
         return self.keys.state
 
 
 class GroupListing(NamedTuple):
-    """Groups of a cluster by name. `is_complete`: every broker has responded."""
+    """Consumer groups of a cluster by name. `is_complete`: True if every broker has listed its groups."""
 
     groups: Mapping[str, ListedGroup]
     is_complete: bool
 
 
 class RoundReport(NamedTuple):
-    """Result of a round: number of groups with positions in the datastream's topics, and those that do not
-    follow, with their first reasons. `is_complete`: all brokers of the source have listed their groups."""
+    """Result of a round. `groups`: number of groups with positions in the datastream's topics. `hindered`:
+    groups that were not synchronised, each with its first reason. `is_complete`: True if every broker of the
+    source has listed its groups."""
 
     groups: int
     hindered: Mapping[str, FollowReason]
@@ -107,8 +108,9 @@ class RoundReport(NamedTuple):
 
 
 class SourceLook(NamedTuple):
-    """A group as listed by the source (None: missing) and the destination, with its positions at the source,
-    or the error of the request."""
+    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
+    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
+    positions."""
 
     name: str
     here: ListedGroup | None
@@ -118,14 +120,14 @@ class SourceLook(NamedTuple):
 
     @property
     def mark(self) -> Hashable:
-        """Fingerprint that changes with the group."""
+        """Fingerprint that changes if the listing or a source position of the group changes."""
         if self.here is None or self.error is not None:
             return object()
         return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
 
 
 class SettledGroup(NamedTuple):
-    """A group that needs no work until its mark changes, or until a time in monotonic seconds."""
+    """A synchronised group, skipped until its mark changes or until the time `until` (monotonic seconds)."""
 
     mark: Hashable
     until: float
@@ -133,7 +135,8 @@ class SettledGroup(NamedTuple):
 
 
 async def listed(cluster: Cluster) -> GroupListing:
-    """Return the groups of all brokers that respond. Raises Unreachable, NotAuthorized if none does."""
+    """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
+    fail."""
     await cluster.refresh(())
     found: dict[str, ListedGroup] = {}
     failure: HeadraceError | None = None
@@ -161,42 +164,6 @@ async def stored_groups(context: EngineContext, destination: ClusterRef, keys: G
     return read_groups(keys, log.records_under(keys.state))
 
 
-class LazyLanes(Mapping[LaneKey, LaneProgress]):
-    """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
-
-    def __init__(self, log: GroupLog, job: FollowJob) -> None:
-        self._log = log
-        self._job = job
-        self._keys: dict[LaneKey, None] = {}
-        self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
-
-    def refresh(self) -> None:
-        """Find the lanes as of the last read of the progress topic."""
-        found = (
-            key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
-        )
-        self._keys = dict.fromkeys(found)
-        self._parsed = {key: progress for key, progress in self._parsed.items() if key in self._keys}
-
-    def __getitem__(self, key: LaneKey) -> LaneProgress:
-        if key not in self._keys:
-            raise KeyError(key)
-        raw = self._log.main_record(key)
-        known = self._parsed.get(key)
-        if known is None or known[0] is not raw:
-            progress = self._log.stored(key)
-            if progress is None:
-                raise KeyError(key)
-            known = self._parsed[key] = (raw, progress)
-        return known[1]
-
-    def __iter__(self) -> Iterator[LaneKey]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
 class GroupFollower:
     """Synchronises the groups of one datastream. Used within the loop of the context."""
 
@@ -204,18 +171,19 @@ class GroupFollower:
         self._context = context
         self._job = job
         self._log = log
-        self._lanes = LazyLanes(log, job)
+        self._lanes = LazyLanes(log, job.state, job.topics)
         self._settled: dict[str, SettledGroup] = {}
 
     @property
     def now_ms(self) -> int:
-        """Present time in epoch milliseconds."""
+        """Current time in epoch milliseconds."""
         return self._context.clock.now_ms()
 
     async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
-        """Synchronise these groups of the source, and store the result at the destination.
+        """Synchronise the named groups of the source, and store the result at the destination. `listings`:
+        groups of the source and of the destination.
 
-        Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
+        Raises Unreachable, NotAuthorized or UnsafeProgressTopic if no group can be synchronised.
         """
         here, there = listings
         hindered: dict[str, FollowReason] = {}
@@ -241,7 +209,8 @@ class GroupFollower:
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
-        """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
+        """Synchronise the groups that the datastream selects, except hidden groups. Raises the errors of
+        `look`."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
         await self._log.catch_up()
@@ -268,24 +237,24 @@ class GroupFollower:
             return FollowedGroup(name)
 
     async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
-        """Return the group's present positions at the source in topics of the datastream."""
+        """Read the group's current positions at the source in topics of the datastream."""
         if here is None:
             return SourceLook(name, here, there, {})
         try:
-            found = await committed_at(self._context.cluster(self._job.source), name)
+            found = await committed_at(self._context.cluster(self._job.source), name, here.kind)
         except HeadraceError as error:
             return SourceLook(name, here, there, {}, error)
         offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
         return SourceLook(name, here, there, offsets)
 
     def _is_settled(self, look: SourceLook) -> bool:
-        """Return whether a group has followed, and nothing has changed since."""
+        """Return whether a group is synchronised and has not changed since."""
         known = self._settled.get(look.name)
         return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
 
     def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
-        """Remember a group whose positions were copied exactly, or that has no positions in topics of the
-        datastream."""
+        """Mark a group as settled if every position was committed exactly, or if the group has no position
+        in topics of the datastream."""
         self._settled.pop(look.name, None)
         is_settled = all(position.follows and position.is_exact for position in found.positions.values())
         if is_settled and found.reason is None:
@@ -306,11 +275,11 @@ class GroupFollower:
         return found
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
-        """Return the group with its present positions at the source."""
+        """Return the group with its current positions at the source."""
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
-            return _failed(before, look.error)
+            return _failed(replace(before, kind=look.here.kind), look.error)
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
@@ -326,11 +295,11 @@ class GroupFollower:
         look: SourceLook,
         translator: Translator,
     ) -> FollowedGroup:
-        """Commit the positions of a group that may follow, and return its state."""
+        """Commit the positions of a group if commits are permitted, and return the new state of the group."""
         if look.here is None or group.reason is not None or not group.positions:
             return group
         hindrance = group_hindrance(look.here, look.there)
-        if hindrance is FollowReason.SHARE_GROUP:
+        if hindrance is FollowReason.OTHER_TYPE:
             return replace(group, reason=hindrance)
         cluster = self._context.cluster(self._job.destination)
         try:
@@ -339,9 +308,9 @@ class GroupFollower:
                 for place, position in group.positions.items()
             }
             asked_at = self._context.loop.now()
-            present = await committed_at(cluster, group.group)
+            present = await committed_at(cluster, group.group, group.kind)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
-                raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
+                raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
             decided = {
                 place: _decided(position, moves[place], present, hindrance)
                 for place, position in group.positions.items()
@@ -351,7 +320,7 @@ class GroupFollower:
                 for place, position in decided.items()
                 if position.reason.commits
             }
-            codes = await self._commit(group.group, wanted) if wanted else {}
+            codes = await self._commit(group, wanted) if wanted else {}
         except HeadraceError as error:
             return _failed(replace(group, positions=before.positions or group.positions), error)
         return replace(
@@ -363,25 +332,33 @@ class GroupFollower:
         )
 
     def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
-        """Translate a position, unless its topic is written at both clusters."""
+        """Translate a position, unless records without a counterpart might be skipped."""
         if self._job.is_two_way(place.topic):
             copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
-        return translator.move(place, offset)
+        move = translator.move(place, offset)
+        if move.precision == Precision.BEFORE and move.becomes:
+            start = self._lanes[LaneKey(self._job.state, place)].ledger.start
+            if offset < start:
+                return replace(move, becomes=-1, skipped=FollowReason.BEFORE_COPIES)
+        return move
 
-    async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    async def _commit(
+        self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
         Does not retry: the next round reads all positions again.
         """
         cluster = self._context.cluster(self._job.destination)
-        call = commit_offsets(group, wanted)
+        commit = alter_share_offsets if group.kind == SHARE else commit_offsets
+        call = commit(group.group, wanted)
         return await cluster.ask_coordinator_once(
-            GROUP, group, call, lambda found: max(found.values(), default=0)
+            GROUP, group.group, call, lambda found: max(found.values(), default=0)
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
-        """Store the groups that have changed."""
+        """Store the states of groups that have changed."""
         now_ms = self.now_ms
         entries = [
             (self._job.keys.of(group.group), write_group(replace(group, changed_ms=now_ms)))
@@ -394,6 +371,8 @@ class GroupFollower:
 def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
     """Return the group with the reason why none of its positions could be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
+        reason = FollowReason.SHARE_GROUP
     return replace(group, reason=reason, detail=reason_of(error))
 
 
@@ -403,7 +382,7 @@ def _decided(
     present: Mapping[TopicPartition, int],
     hindrance: FollowReason | None,
 ) -> FollowedPosition:
-    """Return the position with the decision about it."""
+    """Return the position with the decision whether to commit, and the reason."""
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
@@ -421,13 +400,14 @@ def _decided(
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
-    """Return the position after a commit of `wanted`, None for no commit, with its error code."""
+    """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
+    error code of the commit."""
     if wanted is None:
         return position
     if not code:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
-    if code == Code.UNKNOWN_MEMBER_ID:
+    if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
         return position._replace(reason=FollowReason.MEMBERS)
-    if code == _GROUP_ID_NOT_FOUND:
-        return position._replace(reason=FollowReason.SHARE_GROUP)
+    if code == GROUP_ID_NOT_FOUND:
+        return position._replace(reason=FollowReason.OTHER_TYPE)
     return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

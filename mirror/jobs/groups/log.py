@@ -1,4 +1,4 @@
-"""The progress topic of a destination, with the records of all lanes and of all following groups."""
+"""The progress topic of a destination, with the records of all lanes and of synchronised consumer groups."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class GroupLog(ProgressLog):
-    """Progress topic that keeps every record: `catch_up` reads all the first time. Followers share it."""
+    """Progress topic that caches every record. The first `catch_up` reads the whole topic. All followers of
+    a destination share one object."""
 
     def __init__(self, cluster: Cluster, topic: str, replication: int) -> None:
         super().__init__(cluster, topic, replication)
         self._keeps_all = True
 
     def main_record(self, key: LaneKey) -> bytes | None:
-        """Return the main record of a lane as of the last read."""
+        """Return the main record of a lane as of the last read of the topic."""
         main = main_key(key)
         holders = self._holders(main)
         return self._parts[holders[0]].values[main] if holders else None
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
-        """Return the records of a group of datastreams that belong to no lane, by key."""
+        """Return, by key, the records of a group of datastreams except records of lanes."""
         start = f"{group}/".encode()
         return {
             key: value
@@ -39,8 +40,8 @@ class GroupLog(ProgressLog):
         }
 
     def names(self, group: GroupName) -> set[str]:
-        """Return the names of consumer groups with positions stored under a group of datastreams. Skips
-        records that cannot be read. Raises NewerFormat."""
+        """Return the names of consumer groups whose positions are stored for a group of datastreams. Skip
+        unreadable records. Raises NewerFormat."""
         names = set()
         for key, value in self.records_under(group).items():
             with suppress(CorruptData):

@@ -1,8 +1,9 @@
-"""Stored state of a following group: one record in the progress topic of the destination. Pure codec.
+"""Stored state of a synchronised consumer group: one record in the destination's progress topic. Pure codec.
 
-The key is `STATE/DATASTREAM.GROUP`, where STATE is the group of datastreams that shares progress, and both
-names are in base64, because a consumer group's name may contain any character. The value is JSON; readers
-ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time at which all groups were last read.
+The record key is `STATE/DATASTREAM.GROUP`. STATE is the group of datastreams that shares progress. DATASTREAM
+and GROUP are names in base64, because the name of a consumer group may contain any character. The value is
+JSON; readers ignore unknown fields. The record `STATE/DATASTREAM.~round` contains the time of the last round
+in which all brokers listed their groups.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.protocol.control.groups import SHARE
 
 FORMAT: Final = 1
 _ROUND: Final = b"~round"
@@ -25,9 +27,10 @@ _ROUND: Final = b"~round"
 class FollowedPosition(NamedTuple):
     """Position of a group in a partition of the source.
 
-    `source`, `target`: committed offsets at both sides; the latter None without one. `copy`: partition at the
-    destination. `is_exact`: the mirrored records reach the position; otherwise the position at the
-    destination is a lower bound until they do. `synced`: offsets as of the last synchronisation.
+    `source`: committed offset at the source. `target`: committed offset at the destination, None if there is
+    none. `copy`: partition at the destination. `is_exact`: True if all records before the position are
+    mirrored; otherwise the position at the destination is a lower bound. `synced`: offsets as of the last
+    synchronisation.
     """
 
     source: int
@@ -39,17 +42,17 @@ class FollowedPosition(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """Return whether the destination has this position."""
+        """Return whether the position at the destination corresponds to the position at the source."""
         return self.reason.follows
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedGroup:
-    """A group as of the last round.
+    """State of a consumer group as of the last round.
 
-    `kind`: type of the group, empty if unknown. `reason`: why no position of the group follows, None if each
-    position has a reason of its own. `detail`: error message. `changed_ms`: time of the last change of this
-    state, epoch milliseconds.
+    `kind`: type of the group, empty if unknown. `reason`: reason that prevents the synchronisation of all
+    positions; None if each position has its own reason. `detail`: error message. `changed_ms`: time of the
+    last change of this state, epoch milliseconds.
     """
 
     group: str
@@ -60,39 +63,45 @@ class FollowedGroup:
     changed_ms: int = 0
 
     @property
+    def may_redeliver(self) -> bool:
+        """Return whether records after the positions may be delivered again: brokers do not disclose which
+        of them a share group has acknowledged."""
+        return self.kind == SHARE
+
+    @property
     def hindrances(self) -> Iterable[FollowReason]:
-        """Return the reasons for positions that do not follow."""
+        """Return the reasons why positions of the group are not synchronised."""
         if self.reason is not None:
             return (self.reason,)
         return {position.reason: None for position in self.positions.values() if not position.follows}
 
     def is_same(self, other: FollowedGroup) -> bool:
-        """Return whether both are equal except for the time."""
+        """Return whether both states are equal, apart from `changed_ms`."""
         return replace(self, changed_ms=0) == replace(other, changed_ms=0)
 
 
 class GroupKeys(NamedTuple):
-    """Keys of the records of one datastream. `state`: group of datastreams that shares its progress."""
+    """Record keys of one datastream. `state`: group of datastreams that shares the datastream's progress."""
 
     state: GroupName
     datastream: DatastreamName
 
     @property
     def start(self) -> bytes:
-        """Beginning of all keys."""
+        """Common prefix of all record keys of the datastream."""
         return f"{self.state}/{_encoded(self.datastream)}.".encode()
 
     @property
     def of_round(self) -> bytes:
-        """Key of the record about the last complete round."""
+        """Key of the record with the time of the last complete round."""
         return self.start + _ROUND
 
     def of(self, group: str) -> bytes:
-        """Return the key of a consumer group's record."""
+        """Return the record key of a consumer group."""
         return self.start + _encoded(group).encode()
 
     def groups(self, keys: Iterable[bytes]) -> set[str]:
-        """Return the names of the consumer groups in keys, without unreadable ones."""
+        """Decode the names of consumer groups from record keys. Skip keys of other records."""
         names = set()
         for key in keys:
             try:
@@ -109,7 +118,7 @@ def _encoded(name: str) -> str:
 
 
 def write_group(found: FollowedGroup) -> bytes:
-    """Return the value of a group's record."""
+    """Return the record value for a consumer group."""
     topics: dict[str, dict[str, list[Any]]] = {}
     for place, position in sorted(found.positions.items()):
         partitions = topics.setdefault(place.topic, {})
@@ -134,7 +143,7 @@ def write_group(found: FollowedGroup) -> bytes:
 
 
 def read_group(value: bytes) -> FollowedGroup:
-    """Return a stored group. Raises CorruptData, NewerFormat."""
+    """Parse the record value of a consumer group. Raises CorruptData, NewerFormat."""
     document = _document(value)
     try:
         positions = {
@@ -164,7 +173,7 @@ def _position(number: int, row: list[Any]) -> FollowedPosition:
 
 
 def _reason(text: str) -> FollowReason:
-    """Return the reason; `FAILED` for a reason that only a newer version knows."""
+    """Parse a reason. Return `FAILED` for the reason of a newer version."""
     try:
         return FollowReason(text)
     except ValueError:
@@ -172,12 +181,12 @@ def _reason(text: str) -> FollowReason:
 
 
 def write_round(at_ms: int) -> bytes:
-    """Return the value of the record about a complete round."""
+    """Return the record value for a complete round."""
     return json.dumps({"format": FORMAT, "round_ms": at_ms}, separators=(",", ":")).encode()
 
 
 def read_round(value: bytes) -> int | None:
-    """Return the time in the record about a complete round; None for another record. Raises NewerFormat."""
+    """Parse the time of a complete round. Return None for any other record. Raises NewerFormat."""
     try:
         return int(_document(value)["round_ms"])
     except (CorruptData, ValueError, KeyError, TypeError, OverflowError):
@@ -185,14 +194,14 @@ def read_round(value: bytes) -> int | None:
 
 
 def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
-    """Return the group of a record of any datastream; None for a record about a round. Raises as
+    """Parse a record of any datastream. Return None for the record of a round. Raises the errors of
     `read_group`."""
     return None if key.endswith(_ROUND) else read_group(value)
 
 
 class StoredGroups(NamedTuple):
-    """Stored groups of a datastream by name. `round_ms`: end of the last complete round, epoch
-    milliseconds, None if there was none. `damaged`: number of unreadable records."""
+    """Stored consumer groups of a datastream by name. `round_ms`: end of the last complete round (epoch ms),
+    None before the first. `damaged`: number of unreadable records."""
 
     groups: Mapping[str, FollowedGroup]
     round_ms: int | None
@@ -200,7 +209,7 @@ class StoredGroups(NamedTuple):
 
 
 def read_groups(keys: GroupKeys, records: Mapping[bytes, bytes]) -> StoredGroups:
-    """Return the groups in the records of a datastream. Raises NewerFormat."""
+    """Parse the records of a datastream. Raises NewerFormat."""
     groups: dict[str, FollowedGroup] = {}
     round_ms, damaged = None, 0
     for key, value in records.items():
@@ -227,6 +236,6 @@ def _document(value: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptData(f"the stored state of a consumer group is unreadable: {error!r}") from error
     if version > FORMAT:
-        raise NewerFormat(f"the stored state of a consumer group has format {version}, this version {FORMAT}")
+        raise NewerFormat(f"the state of a consumer group has format {version}, the latest known is {FORMAT}")
     found: dict[str, Any] = document
     return found

@@ -1,4 +1,5 @@
-"""Result of the last synchronisation of a datastream's groups, for health and metrics. Pure."""
+"""Result of the last round of synchronisation of a datastream's consumer groups, for health and metrics.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FollowingStatus:
-    """Groups of a datastream as of the last round.
+    """Result of the last round for one datastream.
 
-    `groups`: number with positions in its topics. `hindered`: first reason of each group that does not
-    follow. `round_ms`: end of the last complete round, epoch milliseconds, None before the first. `failure`:
-    error of the last round, empty if it succeeded.
+    `groups`: number of groups with positions in the datastream's topics. `hindered`: groups that were not
+    synchronised, each with its first reason. `round_ms`: end of the last complete round (epoch ms), None
+    before the first. `failure`: error of the last round, empty if the round succeeded.
     """
 
     groups: int = 0
@@ -30,7 +31,7 @@ class FollowingStatus:
 
     @property
     def reasons(self) -> Counter[str]:
-        """Number of groups that do not follow, by reason."""
+        """Number of groups that were not synchronised, by reason."""
         return Counter(reason.value for reason in self.hindered.values())
 
 
@@ -38,7 +39,7 @@ Statuses = Mapping[DatastreamName, FollowingStatus]
 
 
 def sentence_of(statuses: Statuses) -> tuple[str, bool]:
-    """Return a description of the groups, and whether the groups of all datastreams can be synchronised."""
+    """Return a description for the health check, and whether the last round of every datastream succeeded."""
     failures = [f"{name}: {status.failure}" for name, status in sorted(statuses.items()) if status.failure]
     if failures:
         they = counted(len(failures), "datastream")

@@ -1,1 +1,1 @@
-"""Reads the use of topics, and carries out the steps of a retirement, on real clusters."""
+"""Determines from the clusters which topics are in use, and performs the steps of a retirement."""

@@ -1,4 +1,4 @@
-"""Requests of a retirement to a cluster. Each can be repeated."""
+"""Requests of a retirement to a cluster. All are idempotent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 
 async def current_id(cluster: Cluster, topic: str) -> str | None:
-    """Return the id of a topic, empty without topic ids; None if the topic does not exist."""
+    """Return the id of a topic, an empty string if the cluster has no topic ids, or None if the topic does
+    not exist."""
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)
     if found is None or found.error in _NOT_THERE:
@@ -30,8 +31,8 @@ async def current_id(cluster: Cluster, topic: str) -> str | None:
 
 
 async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
-    """Return `FOUND` if an ACL denies all writes to a topic, `WANTED` if not, `NO_AUTHORIZER` if the cluster
-    has no authorizer. Raises NotAuthorized."""
+    """Return `FOUND` if an ACL denies all writes to a topic, `WANTED` if there is no such ACL, and
+    `NO_AUTHORIZER` if the cluster has no authorizer. Raises NotAuthorized."""
     found = await cluster.patiently(lambda: cluster.ask_controller(list_acls(topic)))
     if found.error == Code.SECURITY_DISABLED:
         return WriteDenial.NO_AUTHORIZER
@@ -42,7 +43,7 @@ async def denial_of(cluster: Cluster, topic: str) -> WriteDenial:
 
 
 async def deny_writes(cluster: Cluster, topic: str) -> None:
-    """Deny everybody to write to a topic. Raises NotAuthorized."""
+    """Create an ACL that denies Write on a topic to all principals. Raises NotAuthorized."""
     denial = deny_write(topic, EVERYONE)
     (found,) = await cluster.patiently(lambda: cluster.ask_controller(create_acls([denial])))
     if found.error:
@@ -60,8 +61,8 @@ async def allow_writes(cluster: Cluster, topic: str) -> None:
 
 
 async def empty_partitions(cluster: Cluster, places: Sequence[TopicPartition]) -> bool:
-    """Delete all records of these partitions; return False if the topic does not allow it, because it is
-    only compacted. Raises Unreachable, NotAuthorized."""
+    """Delete all records of these partitions. Return False if the cluster does not permit it because the
+    topic is compacted without deletion. Raises Unreachable, NotAuthorized."""
     ends = await cluster.offsets(dict.fromkeys(places, LATEST))
     for place in places:
         answer = ends[place]
@@ -88,7 +89,7 @@ async def _empty(cluster: Cluster, place: TopicPartition, before: int) -> int:
 
 
 async def remove_topic(cluster: Cluster, topic: str, topic_id: str) -> None:
-    """Delete exactly the topic with this id, if it exists. Raises NotAuthorized, Unreachable."""
+    """Delete the topic if it exists with exactly this id. Raises NotAuthorized, Unreachable."""
     await cluster.refresh(())
     outcome = await cluster.ask_controller(delete_topic(topic, bytes.fromhex(topic_id)))
     if outcome.error and outcome.error not in _NOT_THERE:
@@ -97,10 +98,10 @@ async def remove_topic(cluster: Cluster, topic: str, topic_id: str) -> None:
 
 
 def require_same(topic: str, expected: str, found: str | None) -> None:
-    """Raise IllegalTransition unless the topic is still the one that was sealed."""
+    """Raise IllegalTransition if the topic was deleted or recreated since it was sealed."""
     if found != expected:
         change = "deleted" if found is None else "re-created"
         raise IllegalTransition(
-            f"topic {topic} was {change} since the seal",
+            f"topic {topic} was {change} after it was sealed",
             advice="run headrace topics restore to end the retirement",
         )

@@ -1,4 +1,5 @@
-"""Evidence of the use of topics: the current state of a cluster, stored observations and definitions."""
+"""Collects evidence of the use of topics: the current state of a cluster, stored observations and
+definitions."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class ClusterCalls(Protocol):
     """Runs calls on clusters."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[Cluster], Coroutine[Any, Any, _T]], /) -> _T:
-        """Return the result. Raises Unreachable if the cluster does not respond in time."""
+        """Run a call and return its result. Raises Unreachable if the cluster does not respond in time."""
         ...
 
 
@@ -43,7 +44,7 @@ class TopicWatch:
     """Reads the state of clusters, and stores each observation.
 
     `topics`: returns the topics of a cluster, None if unknown. `followed_groups`: returns the stored state of
-    the groups that follow a datastream.
+    the consumer groups that a datastream synchronises.
     """
 
     store: TopicUseStore
@@ -65,8 +66,8 @@ class TopicWatch:
     def evidence(
         self, cluster: ClusterRef, definitions: Definitions, rules: UnusedRules, only: str = ""
     ) -> list[TopicEvidence]:
-        """Return the evidence about all topics of a cluster, or about `only` one. Raises as `look`, and
-        IllegalTransition if a definition cannot be read."""
+        """Return the evidence about all topics of a cluster. `only`: name of a single topic, empty for all.
+        Raises the errors of `look`, and IllegalTransition if a definition is unreadable."""
         if not definitions.is_whole:
             raise IllegalTransition(
                 "a damaged definition may select any topic",
@@ -97,7 +98,8 @@ class TopicWatch:
     def _with_policies(
         self, cluster: ClusterRef, found: Sequence[TopicEvidence], rules: UnusedRules
     ) -> list[TopicEvidence]:
-        """Judge the evidence. Settings are read only for topics that would otherwise count as unused."""
+        """Add the reasons to keep each topic. Read settings only of topics that would otherwise count as
+        unused."""
         now_ms = self.clock.now_ms()
         first = [judged(topic, rules, now_ms) for topic in found]
         names = [topic.topic for topic in first if topic.is_unused]

@@ -1,7 +1,5 @@
-"""State of all topics of a cluster: end offsets, sizes, and the groups that read them.
-
-Reading fails as a whole if the groups of a broker are unknown, because a topic whose readers are unknown must
-not count as unused.
+"""Reads the state of all topics of a cluster: end offsets, sizes, and consumer groups. The whole read fails
+if the groups of any broker are unknown, because a topic with unknown readers must not count as unused.
 """
 
 from __future__ import annotations
@@ -22,10 +20,14 @@ from mirror.protocol.control.cluster import GROUP, NO_TOPIC_ID, TopicMetadata
 from mirror.protocol.control.groups import (
     CLASSIC,
     CONSUMER,
+    SHARE,
+    STREAMS,
     DescribedGroup,
     ListedGroup,
     describe_consumer_group,
     describe_group,
+    describe_share_group,
+    describe_streams_group,
 )
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.rights import topic_bytes
@@ -34,7 +36,13 @@ from mirror.protocol.control.topics import describe_settings
 _AT_ONCE: Final = 16
 _SETTINGS_AT_ONCE: Final = 200
 _FINGERPRINT: Final = 16
-_DESCRIPTIONS: Final = {CLASSIC: describe_group, CONSUMER: describe_consumer_group, "": describe_group}
+_DESCRIPTIONS: Final = {
+    CLASSIC: describe_group,
+    CONSUMER: describe_consumer_group,
+    SHARE: describe_share_group,
+    STREAMS: describe_streams_group,
+    "": describe_group,
+}
 """Request for the members of each type of group. Brokers before Kafka 3.8 do not report the type, which is
 then classic or consumer."""
 
@@ -42,8 +50,8 @@ GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OwnGroups(NamedTuple):
-    """Groups of the mirror. `names`: groups under which it commits its positions. `commits`: offsets that it
-    committed for groups of other applications, which follow a datastream."""
+    """Groups of the mirror. `names`: groups under which the mirror commits its own positions. `commits`:
+    offsets that the mirror has committed for groups of other applications whose positions it synchronises."""
 
     names: frozenset[str] = frozenset()
     commits: GroupCommits = MappingProxyType({})
@@ -86,7 +94,7 @@ async def look_at(cluster: Cluster, own: OwnGroups) -> ClusterLook:
 
 
 async def compacted(cluster: Cluster, topics: Sequence[str]) -> Mapping[str, bool]:
-    """Return whether each topic is compacted, without topics whose settings cannot be read."""
+    """Return whether each topic is compacted. Omit topics whose settings are unreadable."""
     found: dict[str, bool] = {}
     for start in range(0, len(topics), _SETTINGS_AT_ONCE):
         answer = await cluster.ask(describe_settings(topics[start : start + _SETTINGS_AT_ONCE]))
@@ -128,7 +136,7 @@ async def _offsets(
 
 
 async def _sizes(cluster: Cluster) -> Mapping[str, int] | None:
-    """Return the bytes of all replicas by topic; None if a broker does not report them."""
+    """Return the size of each topic in bytes, over all replicas; None if any broker does not report sizes."""
     sums: dict[str, int] = {}
     for broker in sorted(cluster.brokers):
         try:
@@ -164,10 +172,10 @@ async def _group(
     cluster: Cluster, name: str, listed_group: ListedGroup, own: Mapping[TopicPartition, int]
 ) -> _Group:
     describe = _DESCRIPTIONS.get(listed_group.kind)
-    if describe is None:  # offsets of share groups and topics of streams groups need other requests
+    if describe is None:  # a type that this version does not know
         return _Group(frozenset(), None, listed_group.has_members)
     try:
-        offsets = await committed_at(cluster, name)
+        offsets = await committed_at(cluster, name, listed_group.kind)
         described = DescribedGroup(0, frozenset())
         if listed_group.has_members or not listed_group.state:
             described = await _describe(cluster, name, describe(name))

@@ -1,6 +1,6 @@
 """Steps of a retirement: seal, wait, check again, delete; or restore.
 
-Each phase is stored by compare-and-set before it is carried out. Of two concurrent callers, one continues and
+Each phase is stored with compare-and-set before it is performed. Of two concurrent callers, one continues and
 the other gets VersionConflict. After a crash, the next call repeats the stored phase.
 """
 
@@ -42,8 +42,8 @@ from mirror.model.topics import TopicPartition, checked_topic
 from mirror.wording import first_few
 
 PARTITIONS_AT_ONCE: Final = 20
-"""Number of partitions whose records one call deletes. The call looks for readers before each batch of
-partitions."""
+"""Number of partitions whose records one call deletes. Before each batch of partitions, the call checks for
+readers."""
 _SHOWN: Final = 5
 
 
@@ -62,7 +62,7 @@ class RetirementRequest(NamedTuple):
 
 class RetirementOutcome(NamedTuple):
     """State after a call. `is_over`: the topic is deleted or restored, and the retirement is no longer
-    stored. `evidence`: None if the step required none."""
+    stored. `evidence`: None if the step required no evidence."""
 
     retirement: Retirement
     is_over: bool = False
@@ -71,7 +71,8 @@ class RetirementOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicRetirements:
-    """Use cases of retirement. Each requires rights on all datastreams. `announce`: publishes events."""
+    """Use cases of retirement. Each use case requires rights on all datastreams. `announce`: publishes
+    events."""
 
     watch: TopicWatch
     store: RetirementStore
@@ -89,9 +90,9 @@ class TopicRetirements:
         return self.store.all()
 
     def retire(self, control: Control, request: RetirementRequest, *, dry_run: bool) -> RetirementOutcome:
-        """Do the next step, or with `dry_run` only check it. Raises IllegalTransition with the reasons if the
-        topic is in use, VersionConflict if another call changed the retirement, NotFound, Forbidden,
-        Unreachable, NotAuthorized."""
+        """Perform the next step. `dry_run`: only check whether the step is possible. Raises IllegalTransition
+        with the reasons if the topic is in use, VersionConflict if another call changed the retirement,
+        NotFound, Forbidden, Unreachable, NotAuthorized."""
         _check(request)
         control.check_right_to_all("" if dry_run else f"retire topic {request.topic}", request.reason)
         stored = self.store.get(request.cluster, request.topic)
@@ -113,7 +114,7 @@ class TopicRetirements:
         self, control: Control, cluster: ClusterRef, topic: str, requested_by: str, reason: str
     ) -> RetirementOutcome:
         """Allow writes again, resume the datastreams, and end the retirement. Records that are already
-        deleted remain deleted. Raises NotFound without a retirement, and as `retire`."""
+        deleted remain deleted. Raises NotFound if there is no retirement, and the errors of `retire`."""
         checked_topic("the topic", topic)
         control.check_right_to_all(f"restore topic {topic}", reason)
         stored = self.store.get(cluster, topic)
@@ -205,7 +206,7 @@ class TopicRetirements:
                 control.change_status(ChangeStatus(name, "pause", reason, retirement.requested_by))
 
     def _delete(self, control: Control, stored: StoredRetirement, *, dry_run: bool) -> RetirementOutcome:
-        """Check again, and delete the next records, or the topic when all are deleted."""
+        """Check again, then delete the next records; when all records are deleted, delete the topic."""
         retirement = stored.retirement
         is_deleting = retirement.phase is RetirementPhase.DELETING
         found = self.watch.ask(retirement.cluster, partial(current_id, topic=retirement.topic))
@@ -214,13 +215,13 @@ class TopicRetirements:
         require_same(retirement.topic, retirement.topic_id, found)
         evidence = self._evidence(control, retirement.cluster, retirement.topic, retirement.days)
         if evidence is None:
-            raise NotFound(f"topic {retirement.topic} has disappeared", advice="run the command again")
+            raise NotFound(f"topic {retirement.topic} no longer exists", advice="run the command again")
         against = objections(retirement, evidence)
         if against:
             problem = f"topic {retirement.topic} is in use again: {', '.join(against)}"
             if not dry_run:
                 self.store.note_problem(stored, problem)
-            raise IllegalTransition(problem, advice="run headrace topics restore, or wait until its use ends")
+            raise IllegalTransition(problem, advice="run headrace topics restore, or wait until it is unused")
         if dry_run:
             return RetirementOutcome(retirement, evidence=evidence)
         if not is_deleting:
@@ -265,7 +266,7 @@ class TopicRetirements:
 
 
 def _check(request: RetirementRequest) -> None:
-    """Raise InvalidRequest for an impossible request."""
+    """Raise InvalidRequest if the request has invalid values."""
     checked_topic("the topic", request.topic)
     bounds.text("the reason", request.reason, bounds.LONGEST_REASON)
     bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)

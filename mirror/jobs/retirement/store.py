@@ -39,7 +39,8 @@ class TopicUseStore:
         self._nodes = nodes
 
     def read(self, cluster: ClusterRef) -> dict[str, TopicSighting]:
-        """Return the observations by topic. A damaged node counts as missing: its topics count as new."""
+        """Return the observations by topic. A damaged node counts as missing, so that its topics count as
+        new."""
         parent = znodes.short_child(znodes.TOPIC_USE, cluster)
         paths = [f"{parent}/{number}" for number in range(_BUCKETS)]
         found: dict[str, TopicSighting] = {}
@@ -122,7 +123,7 @@ class RetirementStore:
         return None if node is None else StoredRetirement(_retirement(path, node.data), node.version)
 
     def begin(self, retirement: Retirement) -> StoredRetirement:
-        """Store a new retirement. Raises IllegalTransition if there is one."""
+        """Store a new retirement. Raises IllegalTransition if the topic already has a retirement."""
         try:
             self._nodes.create(_path(retirement.cluster, retirement.topic), _encoded(retirement))
         except AlreadyExists as error:
@@ -139,11 +140,11 @@ class RetirementStore:
         try:
             version = self._nodes.write(path, _encoded(after), before.version)
         except NotFound as error:
-            raise VersionConflict(f"the retirement of topic {after.topic} has ended meanwhile") from error
+            raise VersionConflict(f"the retirement of topic {after.topic} has already ended") from error
         return StoredRetirement(after, version)
 
     def note_problem(self, before: StoredRetirement, problem: str) -> StoredRetirement:
-        """Store why an attempt stopped."""
+        """Store the error of the last attempt."""
         return self.change(before, replace(before.retirement, problem=problem))
 
     def end(self, before: StoredRetirement) -> None:
@@ -152,7 +153,7 @@ class RetirementStore:
             self._nodes.delete(_path(before.retirement.cluster, before.retirement.topic), before.version)
         except NotFound as error:
             raise VersionConflict(
-                f"the retirement of topic {before.retirement.topic} has ended meanwhile"
+                f"the retirement of topic {before.retirement.topic} has already ended"
             ) from error
 
 

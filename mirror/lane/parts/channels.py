@@ -1,5 +1,5 @@
-"""Protocols of the channels that a lane uses. They are generic, because channels take the lane itself as an
-argument."""
+"""Protocols of the channels that a lane uses. The protocols are generic, because their methods take the lane
+itself as an argument."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Reader(Protocol[L]):
         ...
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the window of the broker if it limits the rate of reading."""
+        """Return the limit that the socket buffers set to the rate of reading from a distant broker; None if
+        they are not the limit."""
         ...
 
 
@@ -58,7 +59,8 @@ class Writer(Protocol[L]):
         ...
 
     def window_limit(self, lane: L) -> WindowLimit | None:
-        """Return the window of the broker if it limits the rate at which the lane is written."""
+        """Return the limit that the socket buffers set to the rate at which the lane is written to a distant
+        broker; None if they are not the limit."""
         ...
 
     def detach(self, lane: L) -> None:

@@ -16,16 +16,17 @@ class LaneObservation:
 
     `counters`: sums since the last measurement.
 
-    `totals`: sums before it; None if there are none. `started_at`: time (monotonic seconds) at which the
-    engine started the lane. `is_announced`: the start has been reported. `delivered_ms`: append time of the
-    newest record at the destination. `foreign_records`: number of destination offsets that other producers
-    wrote between records of the lane. `measured`: values of the last measurement: age of the backlog in ms,
-    and records and bytes copied in its interval. `overdue`: responses that were overdue at the last
-    measurement. `was_measured`: flags in the last report (had work, lag unknown, response overdue).
-    `stalled_by`: reason for a wait of more than some seconds; empty while the lane makes progress. `held_by`:
-    description of a hanging source transaction, empty without one; `hidden`: offset and timestamp (epoch ms,
-    -1 if unknown) of the first record that the transaction blocks; `since_stable`: time since which it is
-    blocked (monotonic seconds).
+    `totals`: sums from the start of the lane to the last measurement; None if there are none. `started_at`:
+    time (monotonic seconds) at which the engine started the lane. `is_announced`: the start has been
+    reported. `delivered_ms`: append time of the newest record at the destination. `foreign_records`: number
+    of destination offsets that other producers wrote between records of the lane. `measured`: values of the
+    last measurement: age of the backlog in ms, and the numbers of records and bytes copied since the
+    measurement before. `overdue`: responses that were overdue at the last measurement. `was_measured`: flags
+    in the last report (had work, lag unknown, response overdue). `stalled_by`: reason if the lane has waited
+    for more than some seconds; otherwise empty. `held_by`: description of a hanging source transaction, empty
+    if there is none; `hidden`: offset and timestamp (epoch ms, -1 if unknown) of the first record that the
+    transaction blocks; `since_stable`: time since which the transaction has blocked that record (monotonic
+    seconds).
     """
 
     __slots__ = (

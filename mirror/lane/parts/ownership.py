@@ -44,11 +44,11 @@ class TransactionState:
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
-        """Offset below which the destination had no open transaction when the lane took its id. A batch
-        stored below it proves that the log lost records since, perhaps an abort marker."""
+        """Destination offset below which no transaction was open when the lane acquired its producer id. A
+        batch stored below `floor` shows that the log has lost records, perhaps a marker."""
         self.phase = TransactionPhase.CLOSED
         self.requested_at = 0.0
-        """Time at which the current transaction was requested; the coordinator started it no earlier."""
+        """Time at which the current transaction was requested, before the coordinator started it."""
         self.started_at = 0.0
         self.has_failed = False
         """True if the transaction can only be aborted; its records are copied again."""
@@ -73,10 +73,10 @@ class TransactionState:
 
 
 class DisputedIdentity(NamedTuple):
-    """Former producer identity of an exactly-once lane, which another owner may have taken since.
+    """Former producer id and epoch of an exactly-once lane; another owner may have the id now.
 
-    `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
-    destination for that identity.
+    `stored`: version of the progress that the lane last loaded or committed. `refusal`: error that the
+    destination returned for that identity.
     """
 
     former: FormerIdentity
@@ -86,7 +86,7 @@ class DisputedIdentity(NamedTuple):
     """Seconds for which the rejected transaction was open."""
 
     def lost(self) -> Fenced:
-        """Return the error for a lane taken by another owner."""
+        """Return the error for a lane whose producer id another owner has acquired."""
         return Fenced(
             self.refusal or "another owner has taken its producer id",
             advice="run only one service, or one copy per state",
@@ -97,10 +97,10 @@ class LaneOwnership:
     """Ownership of the destination partition.
 
     `claimed_at`: time (monotonic seconds) at which the prerequisites of the first batch were requested;
-    infinity if the lane does not wait for them. `disputed`: former producer identity, until the lane has an
-    identity again; another owner may have taken it in the meantime. `needs_fence`: unknown batches of a
-    former owner or of this lane may be in flight. `has_owned`: the lane has had a producer id in this engine.
-    `is_forgotten`: the lane was copied before, but its progress is lost.
+    infinity if the lane does not wait for them. `disputed`: former producer identity, which another owner may
+    have acquired in the meantime; set until the lane has an identity again. `needs_fence`: unknown batches of
+    a former owner or of this lane may be in flight. `has_owned`: the lane has had a producer id in this
+    engine. `is_forgotten`: the lane was copied before, but its progress is lost.
     """
 
     __slots__ = (
@@ -142,8 +142,8 @@ class LaneOwnership:
         """Stop writing under the current producer identity, and return it. `stored`: version of the loaded
         progress.
 
-        A transactional identity is acquired again only after a check that no other owner has it. Until then
-        the lane begins no transaction, and does not commit an open transaction.
+        A transactional identity is acquired again only after a check that no other owner has it. Until this
+        check, the lane begins no transaction, and does not commit an open one.
         """
         identity, self.identity = self.identity, None
         if identity is not None and identity.transactional and self.disputed is None:
@@ -152,7 +152,7 @@ class LaneOwnership:
         return identity
 
     def take_id(self, identity: ProducerStamp, stored: Version | None) -> None:
-        """Set the producer identity for transactions; the transactions of the former identity have ended.
+        """Set the producer identity for transactions, after those of the former identity have ended.
 
         The identity stays disputed until the lane's progress is verified, because the next steps may fail.
         """

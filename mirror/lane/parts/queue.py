@@ -14,9 +14,9 @@ class LaneQueue:
     `bytes_in_hand`: size of the batches. `trouble`: the first rejected batch. `is_held`: unsent batches wait
     for the end or the beginning of a transaction. `is_ready`: queued for sending. `is_writable`: connected to
     the destination; otherwise the lane is not fetched. `is_slow`: the destination partition is
-    under-replicated, so batches are sent alone. `damaged_sends`: number of batches below the source offset
-    `damaged_up_to` that the destination has rejected as corrupt, since it last accepted a batch up to that
-    offset. `send_tries`: consecutive transient produce errors.
+    under-replicated, so batches are sent alone. `damaged_sends`: number of batches that the destination has
+    rejected as corrupt, all of them below the source offset `damaged_up_to`; reset when the batches up to
+    that offset are accepted. `send_tries`: number of consecutive transient produce errors.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class LaneQueue:
                     return first
 
     def skip(self) -> None:
-        """Treat items at the head of the queue that are not batches as sent."""
+        """Move the first items to `sent` that need no request: skipped offsets, acknowledged batches."""
         while self.unsent and (isinstance(self.unsent[0], SkippedOffsets) or self.unsent[0].acknowledged):
             self.sent.append(self.unsent.pop(0))
 

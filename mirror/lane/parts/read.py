@@ -49,7 +49,7 @@ class LaneRead:
 
     `waiting`: source offset and timestamp of the first batch that was dropped, to be fetched again.
     `caught_up_ms`: wall time at which the lane had last read every readable record of the source. `excused`:
-    records excluded from the latency, until the lane has caught up. `rules`: routing of batches.
+    records that do not count in the latency, until the lane has caught up. `rules`: routing of batches.
 
     `is_live`: the lane is up to date, and is fetched on channels that backlogs cannot delay. `waits`: the
     lane is excluded from fetches for a reason other than the source; `answered_at`: time (monotonic seconds)
@@ -112,13 +112,13 @@ class LaneRead:
         return self.rules.read_committed and at_open_transaction
 
     def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
-        """Exclude the lane's initial backlog, and for at most `patience_ms` records behind it, from the
-        latency."""
+        """Exclude the backlog at the start of the lane from the latency, and for up to `patience_ms` also the
+        records behind that backlog."""
         if excuse.name:
             self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
 
     def note_waiting(self, first: OutBatch | None) -> None:
-        """Record the first of the batches that were dropped and will be fetched again, if any."""
+        """Record the first dropped batch, which will be fetched again; None if no batch was dropped."""
         if first is not None:
             self.waiting = first.first_offset, first.first_timestamp
 

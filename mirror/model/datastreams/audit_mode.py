@@ -10,19 +10,19 @@ from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
 LATENESS: Final = "headrace-audit-lateness"
-"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
 LONGEST_LATENESS_SECONDS: Final = 604_800
 
 
 class AuditMode(StrEnum):
-    """What the audit of a datastream compares (docs/data-plane/continuous-audit.md)."""
+    """Data that the audit of a datastream compares (docs/data-plane/continuous-audit.md)."""
 
     OFF = "off"
     """Nothing."""
     COUNTS = "counts"
     """Numbers of records by window, from the offsets of both logs and the offset map. Reads no records."""
     SAMPLED = "sampled"
-    """Like counts, and every record of a seeded share of the windows."""
+    """Like `counts`, and every record of 1 in 20 windows."""
     FULL = "full"
     """Every record."""
 
@@ -47,7 +47,8 @@ def read_lateness(label: str, value: str) -> object:
 
 
 def lateness_from(metadata: Mapping[str, str]) -> int | None:
-    """Return a datastream's lateness in seconds; None for that of the settings. Raises InvalidRequest."""
+    """Return a datastream's lateness in seconds; None if the datastream uses the lateness in the settings.
+    Raises InvalidRequest."""
     found = metadata.get(LATENESS)
     if found is None:
         return None

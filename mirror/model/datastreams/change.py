@@ -76,8 +76,8 @@ class FieldProblems:
         self.contradicts = False
 
     def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
-        """Record an error of a field. If the JSON pointer of the field is too long to show, record it for the
-        parent object."""
+        """Record an error of a field. If the JSON pointer of the field is too long to show, record the error
+        for the parent object."""
         if len(pointer) > _LONGEST_POINTER:
             pointer = pointer[:_LONGEST_POINTER].rpartition("/")[0]
         if len(self._found) < _MOST_PROBLEMS:
@@ -115,9 +115,9 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """The definition that a request specifies. None for a field that cannot change means that the request
-    omits the field, which then keeps its value. `pointers`: for options that the request sets in a typed
-    field, the JSON pointer of that field, by metadata key."""
+    """The definition that a request specifies. None means that the request omits a field that cannot change;
+    the field keeps its value. `pointers`: JSON pointers of the typed fields in which the request sets
+    options, by the metadata key of the option."""
 
     selection: TopicSelection
     limits: TaskLimits
@@ -173,8 +173,8 @@ def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProb
 def check_metadata(
     metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
 ) -> None:
-    """Record errors of each key, contradictions between choices, and errors of the metadata as a whole.
-    `pointers` as in `WantedDefinition`."""
+    """Record the errors of single keys, contradictions between two policy keys, and errors of the metadata as
+    a whole. `pointers` as in `WantedDefinition`."""
 
     def pointer(key: str) -> str:
         return (pointers or {}).get(key) or pointer_to(["metadata", key])

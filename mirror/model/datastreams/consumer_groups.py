@@ -1,4 +1,4 @@
-"""Consumer groups whose positions follow from the source of a datastream to its destination."""
+"""Consumer groups whose committed offsets a datastream translates and commits at the destination."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ LONGEST_EXPRESSION: Final = 4_096
 
 @dataclass(frozen=True)
 class FollowingGroups:
-    """Groups that follow: `include` and `exclude` are regular expressions over whole names; exclude wins.
-    Without `include` no group follows. Raises InvalidRequest for an invalid expression."""
+    """Selection of the groups whose committed offsets are translated. `include` and `exclude` are regular
+    expressions that must match the whole name; `exclude` takes precedence. Without `include`, no group is
+    selected. Raises InvalidRequest for an invalid expression."""
 
     include: str | None = None
     exclude: str | None = None
@@ -44,11 +45,11 @@ class FollowingGroups:
 
     @property
     def is_on(self) -> bool:
-        """Return whether any group may follow."""
+        """Return whether the selection can contain a group."""
         return bool(self.include)
 
     def selects(self, group: str) -> bool:
-        """Return whether a group follows."""
+        """Return whether a group is selected."""
         is_included = self._included is not None and self._included.matches(group)
         return is_included and not (self._excluded is not None and self._excluded.matches(group))
 
@@ -57,7 +58,7 @@ NO_GROUPS: Final = FollowingGroups()
 
 
 def read_expression(label: str, value: str) -> object:
-    """Check a regular expression over names of groups. Raises InvalidRequest."""
+    """Check a regular expression for names of groups. Raises InvalidRequest."""
     if not value:
         raise InvalidRequest(f"{label} is empty", advice="use .* for every group, or omit the key")
     bounds.text(label, value, LONGEST_EXPRESSION)
@@ -70,7 +71,7 @@ def read_interval(label: str, value: str) -> object:
 
 
 def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
-    """Return the groups that follow by a datastream's metadata. Raises InvalidRequest."""
+    """Return the selection of groups in a datastream's metadata. Raises InvalidRequest."""
     found: dict[str, Any] = {field: metadata[key] for key, field in FIELDS.items() if key in metadata}
     if not found:
         return NO_GROUPS

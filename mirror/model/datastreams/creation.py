@@ -13,8 +13,8 @@ from mirror.model import bounds
 @dataclass(frozen=True, slots=True)
 class Creation:
     """Idempotency record of a creation. `key`: digest of the caller and its idempotency key; `wish`: digest
-    of the request. Both are stored with the definition, so every instance can recognize a retry while the
-    datastream exists."""
+    of the request. The digests are stored with the definition, so every instance can recognize a retry while
+    the datastream exists."""
 
     key: str
     wish: str
@@ -32,8 +32,8 @@ def creation_of(kind: str, key: str, document: object, principal: str) -> Creati
     """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
     caller can block the key of another.
 
-    `kind`: kind of the client that issues the key. `document`: JSON-ready, and equal for equal requests.
-    `principal`: the caller; empty without authentication.
+    `kind`: kind of the client that issues the key. `document`: the request as a JSON-ready value, which must
+    be equal for equal requests. `principal`: the caller; empty without authentication.
     """
     text = json.dumps(document, separators=(",", ":"), sort_keys=True)
     owner = [principal] if principal else []

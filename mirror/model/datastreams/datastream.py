@@ -82,9 +82,10 @@ class StartPosition(StrEnum):
     """The committed offset of the datastream's consumer group; if none is committed, the end of the log."""
     EARLIEST_LOCAL = "earliest-local"
     """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
-    skipped. On brokers without tiered storage, this is the earliest record."""
+    skipped. Without tiered storage, the earliest record is the first on the brokers' disks."""
     TIMESTAMP = "timestamp"
-    """The first record whose timestamp is not before a given time; if no record is, the end of the log."""
+    """The first record whose timestamp is not before a given time; without such a record, the end of the
+    log."""
 
     @property
     def is_committed(self) -> bool:
@@ -115,7 +116,7 @@ class LatencyObjective:
 class PartitionPause:
     """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including new ones.
     The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed. `requested_by`: empty
-    if the request does not name anyone."""
+    if the request does not name the requester."""
 
     numbers: frozenset[int] | None
     reason: str
@@ -172,9 +173,10 @@ def check_name(value: object, role: str = "a datastream") -> None:
 @dataclass(frozen=True)
 class Datastream:
     """The definition of a datastream, with its state. `metadata` keeps every key given at creation, including
-    unknown keys. `pauses`: by topic. `halt`: its pause or stop, if a reason was given. `start_ms`: start time
-    for the start position `timestamp`, otherwise None. `creation`: idempotency record of the call that
-    created it, if any. `resumptions`: last finished pause by topic, or under `WHOLE`.
+    unknown keys. `pauses`: by topic. `halt`: pause or stop of the whole datastream, if a reason was given.
+    `start_ms`: start time for the start position `timestamp`, otherwise None. `creation`: idempotency record
+    of the call that created the datastream, if any. `resumptions`: last finished pause by topic, or under
+    `WHOLE`.
 
     Raises InvalidRequest, which names the first field rejected by `mirror.model.bounds`, `clusters`,
     `metadata`, `policy` or `topics`.
@@ -237,7 +239,7 @@ class Datastream:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Objectives in the metadata; `objective` is not among them."""
+        """Objectives in the metadata, without `objective`."""
         return objectives_from(self.metadata)
 
     @cached_property
@@ -262,12 +264,13 @@ class Datastream:
 
     @property
     def audit_lateness_seconds(self) -> int | None:
-        """Longest time from a record's timestamp to its arrival; None for that of the settings."""
+        """Longest time from a record's timestamp to its arrival at the source; None if the datastream uses
+        the value in the settings."""
         return lateness_from(self.metadata)
 
     @cached_property
     def following_groups(self) -> FollowingGroups:
-        """Consumer groups whose positions follow to the destination."""
+        """Consumer groups whose committed offsets are translated and committed at the destination."""
         return groups_from(self.metadata)
 
     @cached_property
@@ -276,8 +279,8 @@ class Datastream:
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Return whether a pause of the partition's topic covers the partition. The whole datastream may be
-        paused as well."""
+        """Return whether a pause of the topic includes the partition. Ignores a pause of the whole
+        datastream."""
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
 
@@ -305,14 +308,15 @@ class Datastream:
     @property
     def adopts(self) -> bool | None:
         """Permission to write to destination topics that are older than the datastream; None if not
-        configured. The permission to add partitions to these topics includes it."""
+        configured. The permission to add partitions to these topics (`grows_existing`) includes the
+        permission to write."""
         if ADOPT_EXISTING in self.metadata:
             return is_on(self.metadata, ADOPT_EXISTING)
         return True if self.grows_existing else None
 
     @property
     def expires_ms(self) -> int | None:
-        """Expiry time of the datastream (epoch ms); None means never. Brooklin's metadata keys set it."""
+        """Expiry time of the datastream (epoch ms); None means never. Set by Brooklin's metadata keys."""
         if self.created_ms is None or TTL_MS not in self.metadata:
             return None
         return self.created_ms + int(self.metadata[TTL_MS])

@@ -33,7 +33,7 @@ class LaneSpec:
     `start` applies only if the partition has no checkpoint; `start_ms` then selects the first record that is
     not older (epoch milliseconds). `end_offset`: the lane copies only records below this offset.
     `consumer_group`: group to which the lane commits its position at the source, for standard tools; empty
-    for none. `source_id`, `destination_id`: the only cluster ids to read from and write to; empty for any.
+    for none. `source_id`, `destination_id`: required ids of the clusters; empty if any id is accepted.
     `restart_ms`: progress stored before this time is ignored. `excuse`: records that do not count against an
     objective. `start_offset`: overrides `start`.
     """
@@ -72,7 +72,7 @@ class LaneStopped:
 
 
 class PauseCause(StrEnum):
-    """Cause for which a lane is not copying."""
+    """Reason that a lane is not copying."""
 
     SOURCE_AWAY = "source away"
     """The source cluster does not respond in time, or keeps returning the same error."""
@@ -93,7 +93,7 @@ class PauseCause(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LanePaused:
     """The lane paused itself; other lanes continue. `reason` names the cluster, topic, partition and offset
-    where they matter."""
+    if they are relevant."""
 
     key: LaneKey
     reason: str
@@ -102,7 +102,7 @@ class LanePaused:
 
 @dataclass(frozen=True, slots=True)
 class LaneResumed:
-    """The lane had paused itself, and copies again."""
+    """The lane copies again after it had paused itself."""
 
     key: LaneKey
 
@@ -115,12 +115,12 @@ class QuotaOwner(StrEnum):
     SOURCE = "source brokers"
     DESTINATION = "destination brokers"
     OTHERS = "partitions in danger"
-    """The lane is slowed down in favour of partitions whose records expire sooner at the source."""
+    """The lane is throttled so that partitions whose records expire sooner at the source are copied first."""
 
 
 class QuotaHold(NamedTuple):
-    """A quota that throttles a lane. `share`: share of the time; `broker`: id of the throttling broker, if it
-    is the quota of a cluster."""
+    """A quota that throttles a lane. `share`: share of the time in which the lane is throttled; `broker`: id
+    of the throttling broker for a quota of brokers."""
 
     owner: QuotaOwner
     share: float
@@ -128,8 +128,8 @@ class QuotaHold(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Seconds for which responses to a lane's oldest requests are overdue: to its fetch, and to its produce
-    request or the requests before the first produce. None if no response is overdue. The time for which a
+    """Seconds by which responses to a lane's oldest requests are overdue; None if no response is overdue.
+    `produce_seconds` includes the requests that must precede the first produce request. The time for which a
     fetch may wait for records, and the delay caused by a broker's quota, do not count."""
 
     fetch_seconds: float | None = None
@@ -140,8 +140,8 @@ ANSWERED: Final = Unanswered()
 
 
 class WindowLimit(NamedTuple):
-    """A distant broker whose socket buffers limit the connections to it: each carries at most `window_bytes`
-    in a round trip. `connections`: number of additional connections in use."""
+    """Limit of the rate to or from a distant broker: because of the socket buffers, each connection carries
+    at most `window_bytes` in a round trip. `connections`: number of additional connections in use."""
 
     broker: int
     window_bytes: int
@@ -151,7 +151,8 @@ class WindowLimit(NamedTuple):
 
 
 class LaneWindows(NamedTuple):
-    """Brokers of a lane whose windows limit its rate. None if the window is not the limit, or if unknown."""
+    """Limits that the brokers' socket buffers set to the rate of a lane; None if they are not the limit, or
+    if unknown."""
 
     source: WindowLimit | None = None
     destination: WindowLimit | None = None
@@ -163,7 +164,7 @@ NO_WINDOWS: Final = LaneWindows()
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
     """The lane is throttled by a configured quota. `reason` names the quota, and is empty once no quota
-    throttles the lane. `hold`: the quota that throttles the lane, and the share of the time."""
+    throttles the lane. `hold`: the quota, and the share of the time in which it throttles the lane."""
 
     key: LaneKey
     reason: str

@@ -20,7 +20,7 @@ TRANSITIONS: Final = {
 }
 """Actions, the states that allow them, and the resulting state."""
 _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
-"""Repeated actions that change nothing."""
+"""Actions that have no effect because they were already taken."""
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:

@@ -36,7 +36,7 @@ UUID: Final = "datastreamUUID"
 """Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Start positions allowed for a restart. Other start positions would skip records."""
+"""Start positions allowed for a restart. A restart at any other start position would skip records."""
 _LARGEST_BYTES: Final = 100_000
 """Maximum total size of keys and values in bytes of UTF-8; JSON escapes can make them six times as large."""
 _MOST_KEYS: Final = 1_000
@@ -82,7 +82,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Validate metadata. Raises InvalidRequest, which names the key."""
+    """Validate metadata. Raises InvalidRequest, whose message names the invalid key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(

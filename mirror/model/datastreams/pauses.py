@@ -21,9 +21,10 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """Return the pauses after the partitions `more` have been paused. Partitions of the same topic that were
-    already paused get the new cause. All of them get the later of the two expiry times, unless the request
-    names all of them, so that no partition resumes earlier than requested."""
+    """Return the pauses after the partitions `more` have been paused. A topic has one pause, so its
+    partitions that were already paused get the new reason. If the request does not name all of these
+    partitions, the later of the two expiry times applies, so that no partition resumes earlier than
+    requested."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)

@@ -57,8 +57,8 @@ KEEPING_SETTINGS: Final = frozenset(
         "retention.ms",
     }
 )
-"""Copied settings that control which records a topic accepts and retains. If the topic does not set them, the
-source cluster's defaults are copied where they differ from the destination's."""
+"""Copied settings that control which records a topic accepts and retains. For settings that the topic does
+not set, the source cluster's defaults are copied where they differ from the destination's."""
 
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
@@ -67,7 +67,7 @@ LARGEST_RATE: Final = 10**15
 _MOST_TRANSFORMS: Final = 50
 _MOST_TRANSFORM_BYTES: Final = 32 * 1024
 """Maximum size of all transforms of a datastream as JSON; the specification of every lane that is sent to a
-worker contains them."""
+worker contains all transforms."""
 
 
 class Guarantee(StrEnum):
@@ -125,8 +125,8 @@ class CopyPath(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPolicy:
-    """Copy policy of one datastream. `bytes_per_second` is its quota, 0 for none; `transforms` are names of
-    plug-ins, applied in order. Raises InvalidRequest for contradictions."""
+    """Copy policy of one datastream. `bytes_per_second`: quota of the datastream, 0 for none; `transforms`
+    are names of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
 
     guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
     isolation: Isolation = Isolation.READ_COMMITTED

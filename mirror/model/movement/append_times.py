@@ -2,13 +2,13 @@
 
 Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
 was sent at time S, that its response arrived at time R, and that the response contains the end offset E.
-Records from E on were therefore appended after S, and records before E before R, both by our clock. A
-timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
-append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
+Then records from offset E on were appended after S, and records below E were appended before R (both by our
+clock). A timestamp before the bounds (the producer's clock is behind, or the record is older than its append)
+or after the bounds (the clock is ahead) is replaced by the bound.
 
-While a lane is behind and does not fetch, the bounds are far apart. If the producer's clock is ahead, the
-largest error that was measured while the bounds were close is then subtracted from its timestamps. The result
-is at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
+The bounds are far apart while a lane is behind and does not fetch. If the producer's clock is ahead, the
+largest error that was measured while the bounds were close is subtracted from its timestamps. The result is
+at most `NARROW_MS` later than the append. A clock that is behind needs no estimate: it only makes records
 look older.
 """
 
@@ -22,10 +22,10 @@ TOLERANCE_MS: Final = 1_000
 NARROW_MS: Final = 2_000
 """Maximum distance of the bounds for which a timestamp between them proves that the clock is correct."""
 HOLD_SECONDS: Final = 60.0
-"""Minimum validity of a learned clock error. This error expires at the end of the second such period in which
-no timestamp confirms it while the lane is on time."""
+"""Minimum validity of a learned clock error. The error expires after two consecutive periods of this length
+in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum time between two marks; the last mark may be closer."""
+"""Minimum time between two stored end offsets (`_EndMark`); the last one may be closer to its predecessor."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
 """Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
@@ -48,7 +48,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """An end offset of the source log: not exceeded at `requested_at`, reached at `answered_at` (seconds)."""
+    """End offset of the log: later records came after `requested_at`, earlier ones before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -79,7 +79,7 @@ class AppendTimes:
         self._zero_ms = 0.0
         """Wall-clock time, in epoch ms, at which the monotonic clock was 0."""
         self._first = self._next = 0
-        """Offsets of `_span`; equal if the span must be computed again."""
+        """Range of offsets for which `_span` is valid; empty if the bounds must be computed again."""
         self._span = UNKNOWN_SPAN
         self.ahead_ms = self.behind_ms = 0
         """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""
@@ -136,7 +136,7 @@ class AppendTimes:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop the mark whose two neighbours are closest in time; the first and last mark are kept."""
+        """Drop the end offset whose two neighbours are closest in time; keep the first and the last."""
         marks = self._marks
         places = range(1, len(marks) - 1)
         del marks[min(places, key=lambda place: marks[place + 1].answered_at - marks[place - 1].requested_at)]

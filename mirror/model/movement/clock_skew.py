@@ -2,8 +2,8 @@
 Pure.
 
 A broker with `message.timestamp.type=LogAppendTime` assigns the timestamp between our request and its
-acknowledgement. So the skew is the timestamp minus the midpoint of these times, plus or minus half their
-distance.
+acknowledgement. The skew is therefore the timestamp minus the midpoint of request and acknowledgement, with
+an error of at most half the time between them.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from mirror.model import bounds
 
 WHOLE: Final = "*"
-"""Key, in place of a topic name, of a resumption of the whole datastream. No topic can have this name."""
+"""Key for a resumption of the whole datastream; other keys are topic names. No topic can have this name."""
 CHAIN_MS: Final = 3_600_000
-"""Maximum time between a resume and the next pause for which both pauses count as one when the patience is
-computed."""
+"""Maximum time in ms from the end of a pause to the start of the next pause of the same topic for which both
+count as one pause (`Resumption.began_ms`)."""
 MOST_RESUMPTIONS: Final = 1_000
 _UNREAD_MS: Final = 2_000
 """Records produced within this time before a pause are on time, but may still be at the source when the lane
@@ -45,9 +45,9 @@ class Resumption:
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that do not count, by timestamp in epoch ms: timestamps before `before_ms`, and
-    timestamps from `since_ms` to before `until_ms`. Records that wait behind them do not count either for a
-    limited time, which starts at `patience_ms`."""
+    """Records of a lane that do not count, by timestamp (epoch ms): before `before_ms`, and from `since_ms`
+    to before `until_ms`. From `patience_ms` on, for a limited time, the records that wait behind them do not
+    count either."""
 
     before_ms: int = 0
     since_ms: int = 0
@@ -56,8 +56,8 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that identifies the excuse: it increases with each later excuse of a lane, and is 0 if there
-        is none."""
+        """Number that identifies the excuse. Later excuses of a lane have higher numbers; 0 means no
+        excuse."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
@@ -66,7 +66,7 @@ class Excuse(NamedTuple):
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
-        """Return whether a record with that timestamp existed before the lane had to copy it."""
+        """Return whether the excuse applies to a record with this timestamp."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
 
 
@@ -74,7 +74,8 @@ NO_EXCUSE: Final = Excuse()
 
 
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
-    """Return the excuse of a partition. `before_ms`: creation or last restart of its datastream."""
+    """Return the excuse of a partition. `before_ms`: time of the creation or last restart of the
+    datastream."""
     found = [
         resumption
         for resumption in (resumptions.get(WHOLE), resumptions.get(topic))
@@ -105,9 +106,9 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """A lane with an excuse, until the lane has caught up once. `patience_ms`: time allowed for catching up,
-    in ms. The patience also ends if the backlog has not shrunk for `_PROGRESS_MS`. After that, records
-    covered by the excuse still do not count, but the records behind them do."""
+    """State of a lane's excuse until the lane has caught up once. `patience_ms`: time allowed for catching
+    up, in ms. The time allowed also ends if the backlog has not shrunk for `_PROGRESS_MS`. Afterwards,
+    records behind those of the excuse count again, but the records of the excuse still do not."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 
@@ -147,4 +148,4 @@ class ExcusedLane:
 
 
 _PROGRESS_MS: Final = 120_000
-"""Time without a shrinking backlog after which a lane is not considered to catch up."""
+"""If the backlog of a lane has not shrunk for this time, the lane is not considered to be catching up."""

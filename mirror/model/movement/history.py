@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 LATE_MS: Final = 10_000
-"""Age above which a waiting record is late, for movement."""
+"""Age above which a waiting record counts as late in the history of a lane."""
 LEAST_SECONDS: Final = 4.0
-"""Minimum time between two waypoints; the last waypoint may be closer. A report that arrives sooner replaces
-the last waypoint, so that the window covers enough time (Burrow's `min-distance`)."""
+"""Minimum time between two waypoints; the last waypoint may be closer to its predecessor. A report that
+arrives within this time replaces the last waypoint, so that the waypoints cover enough time (Burrow's
+`min-distance`)."""
 SILENCE_SECONDS: Final = 30.0
 """Time without a report after which a lane with waiting records counts as stopped."""
 _MOST_LATE: Final = 24
@@ -57,8 +58,8 @@ class LanePosition(NamedTuple):
     None if no record is hidden, or if the age is unknown.
 
     `withheld`: the last positions that earlier reports omitted, oldest first. `starts`: the last moves of the
-    log start in the omitted positions. `is_watched`: from now on the worker reports the position only if it
-    is relevant; until then the lane is on time. `life`: changes when the source log was replaced or has
+    log start in the omitted positions. `is_watched`: from now on, the worker reports only relevant positions;
+    while it reports none, the lane is on time. `life`: changes when the source log was replaced or has
     diverged from the copied records, and the lane continues with the new log.
     """
 
@@ -121,9 +122,9 @@ class LaneHistory(NamedTuple):
     time. `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the next record
     to copy belongs to an open transaction. `unheard_since`: it is unknown whether records wait.
     `record_bytes`: mean size of copied records, if any. `starts`: the last starts of the source log. The
-    first was found when the history began; each further start is a deletion by retention, which brokers do
-    every few minutes. `waits`: `waiting` of each waypoint; `unrest`: for each pair of consecutive waypoints,
-    the squared change of `waiting` per second.
+    first element of `starts` was found when the history began; each further element is a deletion by
+    retention, which brokers do every few minutes. `waits`: `waiting` of each waypoint; `unrest`: for each
+    pair of consecutive waypoints, the squared change of `waiting` per second.
     """
 
     waypoints: tuple[LaneSample, ...] = ()
@@ -156,9 +157,9 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record hidden by an open transaction, at the last report. As long as that record
-        has not been read, the result is the time that the lane has waited for the transaction. None if no
-        record is hidden."""
+        """Age of the first record hidden by an open transaction, at the last report. As long as the hidden
+        record has not been read, the result is the time that the lane has waited for the transaction. None if
+        no record is hidden."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None

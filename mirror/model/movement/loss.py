@@ -5,15 +5,16 @@
 - By size: bytes that can arrive before the backlog exceeds `retention.bytes`, divided by the growth rate of
   the partition.
 - By movement: records between the log start and our position, divided by the rate at which the log start
-  advances, whatever the topic's settings are. This estimate applies once the start has moved at least twice,
-  and until twice the time between its steps has passed without another step.
+  advances, whatever the topic's settings are. The estimate by movement applies once the log start has moved
+  at least twice, and expires when the log start has not moved for twice the time between its moves.
 
 The earliest result applies. Records held back by a transaction are deleted like any others.
 
 All three estimates assume that the lane is stopped. A moving lane loses records later or never: its oldest
-record ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks;
-the log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
-`is_long_enough` returns whether a lane was watched for long enough to determine its trend.
+waiting record ages by less than one second per second; its backlog grows by less than the arriving bytes, or
+shrinks; the distance to the log start shrinks more slowly than the log start advances. `loss_as_it_moves`
+divides each time by the respective ratio. `is_long_enough` returns whether a lane was watched for long enough
+to determine its trend.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
 """Minimum length of a history from which the trend of a moving lane is derived, so that a short burst does
-not count as a trend. A loss that would happen sooner than this is reported immediately."""
+not count as a trend. A loss that would happen within this time is reported immediately."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -133,7 +134,8 @@ def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
 
 
 def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
-    """Return the speed at which the log start approaches the lane, relative to the speed of the log start."""
+    """Return how fast the distance from the log start to the lane shrinks, as a share of the speed of the log
+    start."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 

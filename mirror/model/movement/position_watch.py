@@ -2,10 +2,10 @@
 Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no record is hidden.
-After the worker has reported one such position, it withholds the following ones. It keeps the last few
-uneventful positions, and sends them together with the next eventful one. The instance can then apply the
-rules of `mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
-`tests/property/mirror/instance/test_lane_track.py`).
+After the worker has reported one uneventful position, it withholds further uneventful positions. The worker
+keeps the last few uneventful positions, and sends them together with the next eventful position. The instance
+can then apply the rules of `mirror.model.movement.history` as if every position had been reported
+(`LaneTrack`; `tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, this module evaluates the time to loss by the rules
 of `mirror.model.movement.loss`. Positions are reported often while a loss is near.
@@ -37,7 +37,7 @@ _MOST_STEPS: Final[int] = MOST_IN_TIME
 """Module-level copies of imported constants, which compiled code accesses faster."""
 _NEVER: Final = -1e300
 _LEAST_STARTS: Final = 3
-"""Minimum number of log starts for evaluating the time to loss by the position of the lane."""
+"""Minimum number of known log starts from which the time to loss is estimated by movement."""
 _FAR_SECONDS: Final = 1_800.0
 """Time to loss, in seconds, above which positions need not be reported often."""
 _LOOK_SECONDS: Final = 60.0
@@ -72,8 +72,8 @@ class PositionWatch:
     def __init__(self) -> None:
         self._turn = self._life = -1
         self._at = self._before = self._reported_at = _NEVER
-        """Times of the last measurement, of the last waypoint but one, and of the last position that was
-        reported."""
+        """Times of the last measurement, of the second to last waypoint, and of the last reported
+        position."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
         self._is_fine = self._is_caught_up = False
@@ -84,7 +84,8 @@ class PositionWatch:
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
-        """Log starts that were reported to the instance, followed by those not reported yet."""
+        """Log starts that were reported to the instance, followed by log starts that were not reported
+        yet."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
@@ -118,7 +119,7 @@ class PositionWatch:
     ) -> bool:
         """Process a new position; return whether it can be withheld. `moments`: times of this report and of
         the worker's previous report, even if that report omitted this lane. `copied`: records and bytes
-        between them. The other arguments are as in `LanePosition` and `Waypoint`."""
+        copied between these times. All other arguments are as in `LanePosition` and `Waypoint`."""
         at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if answered_at > self._at and self._is_caught_up:
@@ -149,7 +150,7 @@ class PositionWatch:
         return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """Update the times in the way that the history spaces its waypoints, and store a withheld
+        """Update the times by the rules that `history` uses for its waypoints, and store a withheld
         position."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:

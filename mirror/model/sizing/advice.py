@@ -73,14 +73,15 @@ class PastNeed:
 class Advice:
     """Advice computed by the leader at `computed_ms` (epoch ms).
 
-    `required_tasks`, `required_instances`: needed now and very soon, and steady enough for an autoscaler;
-    None if the need of a group, which `why` names, is unknown. `tasks_at_least`, `instances_at_least`: need
+    `required_tasks`, `required_instances`: number needed now and very soon, smoothed for an autoscaler; None
+    if the need of any group is unknown (`why` names the group). `tasks_at_least`, `instances_at_least`: need
     of all groups whose need is known. `last_required_tasks`: the last `required_tasks` that was known.
-    `lower_since_ms`, `lower_tasks`: time since which fewer tasks have been sufficient, and the maximum needed
-    since then; otherwise None. `rises`: first hour that needs more than `required_tasks`. `peak`: hour with
-    the largest need, `peak_instances`: instances for it; both for groups with a known need. `sums`: None
-    without a forecast. `past_day`, `past_week`: last 24 and 168 whole hours; None without an hour that is
-    known for every group. `tasks_per_instance`: None if the capacity of an instance is unknown.
+    `lower_since_ms`, `lower_tasks`: time since which fewer tasks than `required_tasks` would have been
+    sufficient, and the maximum needed since then; None if all tasks are needed. `rises`: first hour that
+    needs more than `required_tasks`. `peak`: hour with the largest need, `peak_instances`: instances needed
+    in that hour; both only for groups with a known need. `sums`: None without a forecast. `past_day`,
+    `past_week`: last 24 and 168 whole hours; None if there is no hour in which the load of every group is
+    known. `tasks_per_instance`: None if the capacity of an instance is unknown.
     """
 
     computed_ms: int
@@ -106,12 +107,12 @@ class Advice:
 
 
 def age_text(advice: Advice, now_ms: int) -> str:
-    """Return the age of an advice, such as `12 min`."""
+    """Return the age of the advice, such as `12 min`."""
     return duration_text(max(now_ms - advice.computed_ms, 0) // 1000)
 
 
 def sentence_with_age(advice: Advice, now_ms: int) -> str:
-    """Return the sentence of an advice, followed by its age."""
+    """Return the sentence of the advice, followed by its age."""
     return f"{advice.sentence} (computed {age_text(advice, now_ms)} ago)"
 
 

@@ -45,10 +45,10 @@ class CapacityInUse:
     a task to `utilisation_percent` of it. `messages_per_second`: None means that only bytes count.
 
     The learned values are present even if they are not used. `learned_bytes_per_second` is between `low` and
-    `high`; `learned_messages_per_second` corresponds to it. They are computed from `observations` of workers
-    over `observed_seconds`, with batches of `bytes_per_batch` and `records_per_batch`. `passthrough`: share
-    of batches copied without decompression. Without measurements these values are None or 0. `why`:
-    explanation of the origin.
+    `high`; `learned_messages_per_second` corresponds to `learned_bytes_per_second`. The learned values are
+    computed from `observations` of workers over `observed_seconds`, with batches of `bytes_per_batch` and
+    `records_per_batch`. `passthrough`: share of batches copied without decompression. Without measurements,
+    the learned values are None or 0. `why`: explanation of the origin.
     """
 
     origin: CapacityOrigin
@@ -82,8 +82,8 @@ def capacity_in_use(
 ) -> CapacityInUse:
     """Return the capacity to plan with. `before`: capacity of the last plan.
 
-    A learned capacity must differ from it by a quarter to take effect, so that the number of tasks does not
-    follow noise. If the measurements expire, the last learned capacity stays in use.
+    A learned capacity must differ from `before` by a quarter to take effect, so that the number of tasks does
+    not follow noise. If the measurements expire, the last learned capacity stays in use.
     """
     if terms.bytes_per_second is not None:
         origin = CapacityOrigin.DATASTREAM if terms.of_datastream else CapacityOrigin.SETTING

@@ -24,19 +24,20 @@ KEPT_HOURS: Final = 26
 """Number of hours kept; more than a day, so that they include a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
-"""Minimum number of intervals in an hour, and their minimum total length, for the hour to be conclusive."""
+"""Minimum number and minimum total length of the intervals of an hour from which a capacity can be
+computed."""
 _ENOUGH_SECONDS: Final = 300.0
-"""If the intervals of any hour have this length, hours with less are ignored, because they may contain only
-the start of a worker."""
+"""If the intervals of at least one hour have this total length, hours with a shorter total are ignored,
+because they may contain only the start of a worker."""
 _BUSY_SHARE: Final = 0.5
-"""Share of the busiest hour's CPU time. Hours with less are ignored: they do not determine the capacity, and
-most of their CPU time is polling."""
+"""Share of the busiest hour's CPU time. Hours with less CPU time are ignored: they do not determine the
+capacity, and most of their CPU time is polling."""
 _FURTHEST: Final = 4
-"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above it, the network
-or a disk may be the bottleneck."""
+"""Upper limit of a capacity, as a multiple of the rate of the fastest observed worker. Above this limit, the
+network or a disk may be the bottleneck."""
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9
-"""Maximum share of CPU time that is excluded, however idle a worker was."""
+"""Maximum share of CPU time that is excluded, even if a worker was almost idle."""
 _SPARE_ERROR: Final = 0.2
 """Approximate relative error of the effect of excluding spare CPU time."""
 
@@ -91,7 +92,7 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Return the sum of both."""
+        """Return the sums over the intervals of `self` and `other`."""
         names = [field.name for field in fields(self) if field.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))

@@ -122,7 +122,8 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
     """Return a one-time window. In an hour that a clock change repeats, the window begins at the first and
-    ends at the second occurrence of a time. A time in a skipped hour means the moment of the clock change."""
+    ends at the second occurrence of a time. A time in a skipped hour counts as the moment of the clock
+    change."""
     try:
         first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))
         since, until = _moment(first.replace(fold=0)), _moment(last.replace(fold=1))
@@ -134,7 +135,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} does not exist in that time zone: its clocks skip it", advice="choose another end"
+            f"{shown(line)} is a time that the time zone's clocks skip", advice="choose another end"
         )
     return OneTimeWindow(since, until)
 

@@ -67,7 +67,7 @@ class PlacementKnobs:
 
     @property
     def text(self) -> str:
-        """Metadata form; `read_knobs` is the inverse."""
+        """The options as metadata value; `read_knobs` parses the value."""
         given = ((word, getattr(self, name)) for word, name in _WORDS.items())
         return ", ".join(f"{word} {value}" for word, value in given if value is not None)
 

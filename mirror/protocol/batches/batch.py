@@ -1,9 +1,9 @@
 """Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
 The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
-it, so renumbering a batch costs almost nothing, for brokers and for the mirror. The only change after these
-steps is the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the
-source's identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
+the attributes, so brokers and the mirror can renumber a batch at almost no cost. The mirror otherwise changes
+only the producer identity: the destination deduplicates by (producer id, epoch, sequence), and the source's
+identity is invalid there. Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp
@@ -26,7 +26,7 @@ from mirror.protocol.batches.holes import Span
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
-"""Size of base offset and length, which the length field excludes."""
+"""Size of the fields base offset and length, which the value of length does not include."""
 MAGIC_AT: Final = 16
 _LENGTH_AT: Final = 8
 _LENGTH: Final = struct.Struct(">i")
@@ -46,7 +46,7 @@ _IDENTITY_BITS: Final = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZ
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCE_LIMIT: Final = 2**31
-"""Sequences wrap to 0 at this number."""
+"""The sequence after `SEQUENCE_LIMIT - 1` is 0."""
 
 
 class BatchHeader:
@@ -85,18 +85,18 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record that the batch was written with; compaction may have removed it."""
+        """Offset of the last record of the original batch; compaction may have removed the record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def span(self) -> Span:
-        """Offsets from the first to the last record that the batch was written with."""
+        """Offsets from the first to the last record of the original batch, before compaction."""
         return Span(self.base_offset, self.base_offset + self.last_offset_delta + 1)
 
     @property
     def first_timestamp(self) -> int:
-        """Timestamp of the first record that the batch was written with; the maximum timestamp, if log append
-        time or the cleaner's delete horizon has replaced it."""
+        """Timestamp of the first record of the original batch; the maximum timestamp if the header no longer
+        contains the first, because of log append time or a delete horizon of the log cleaner."""
         base = self.base_timestamp
         is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
         return self.max_timestamp if is_newest else base
@@ -113,7 +113,7 @@ class BatchHeader:
 
 
 class ProducerStamp(NamedTuple):
-    """Producer identity by which the destination deduplicates. An epoch of -1 means none."""
+    """Producer identity by which the destination deduplicates. An epoch of -1 means that there is none."""
 
     producer_id: int
     epoch: int
@@ -149,7 +149,7 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
 
 
 def first_size(records: memoryview) -> int:
-    """Return the size of the first batch, complete or not; 0 if even its length is missing."""
+    """Return the size of the first batch, even if it is incomplete; 0 if its length field is missing."""
     if len(records) < OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
@@ -157,9 +157,9 @@ def first_size(records: memoryview) -> int:
 
 
 def verify(batch: memoryview, header: BatchHeader) -> None:
-    """Verify the checksum and counts of a complete batch. Raises CorruptData with its offset.
+    """Verify the checksum and counts of a complete batch. Raises CorruptData with the batch's offset.
 
-    Must precede `stamp`, which adjusts the checksum only for its own changes.
+    Call this before `stamp`, which adjusts the checksum only for its own changes.
     """
     if crc32c(batch[CHECKED_FROM:]) != header.checksum:
         raise CorruptData(f"batch at offset {header.base_offset} does not match its checksum")

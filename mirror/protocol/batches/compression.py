@@ -1,8 +1,8 @@
 """The five codecs of record batches, compatible with brokers and Java clients.
 
 Pitfalls: lz4 frames must have independent blocks (Java rejects linked ones); Java clients write snappy in
-Xerial's framing, others write it bare; a batch may contain several gzip members or zstd frames. Decompression
-is bounded, so that a few damaged bytes cannot exhaust the memory.
+Xerial's framing, other clients write it without framing; a batch may contain several gzip members or zstd
+frames. Decompression is bounded, so that a few damaged bytes cannot exhaust the memory.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Buffer = bytes | bytearray | memoryview
 _LZ4_FRAME_HEADER: Final = 14
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_GREATEST_RATIO: Final = 255
-"""Maximum lz4 expansion; small frames within it do not need the slow bounded reader."""
+"""Maximum lz4 expansion ratio; a small frame that fits even at this ratio needs no bounded reader."""
 
 _ZSTD_STEP: Final = 2 * 1024
 """Compressed bytes per read. A block of 4 bytes can expand to 128 KiB, so a read yields at most 64 MiB."""
 _GZIP_STEP: Final = 4 * 1024
-"""Compressed bytes of further members per read, which yield at most 1,032 times as much: 4 MiB."""
+"""Compressed bytes of further gzip members per read, which yields at most 1,032 times as much: 4 MiB."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _unzstd: Final = zstandard.ZstdDecompressor()

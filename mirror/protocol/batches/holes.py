@@ -19,8 +19,8 @@ class Span(NamedTuple):
 class OffsetHole:
     """Offsets [first, next) without a record.
 
-    `evidence`: the batch that follows them, or that contains them, whose records have been read. Raises
-    ValueError if the batch proves nothing about these offsets.
+    `evidence`: span of a batch that follows or contains these offsets, and whose records have been read.
+    Raises ValueError if the batch proves nothing about these offsets.
     """
 
     __slots__ = ("evidence", "first", "next")

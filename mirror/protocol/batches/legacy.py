@@ -1,8 +1,9 @@
-"""Messages of formats 0 and 1, which old segments may contain; brokers since 4.0 only read them.
+"""Messages of formats 0 and 1, which old segments may contain. Brokers since 4.0 can read but not write these
+formats.
 
-Their records are always decoded and written in format 2. The value of a compressed message is a message set;
-in format 1, inner offsets are relative and the outer offset is that of the last inner message. Layout: Apache
-Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
+The records of old messages are always decoded and written in format 2. The value of a compressed message is a
+message set; in format 1, inner offsets are relative and the outer offset is that of the last inner message.
+Layout: Apache Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class BatchOpener:
         return records
 
     def message_records(self, message: memoryview) -> list[Record]:
-        """Decode a message of format 0 or 1, at least one record.
+        """Decode a message of format 0 or 1, which has at least one record.
 
         Raises BatchTooLarge, UndecodableBatch; CorruptData for a wrong checksum.
         """

@@ -1,7 +1,7 @@
 """Records as values: decode and encode the payload of a batch of format 2.
 
-This is slow, and used only where the contents of records matter: transforms, comparison with the end of the
-destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
+Decoding is slow, and used only where the contents of records matter: transforms, comparison with the end of
+the destination log, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
     @property
     def content(self) -> tuple[int, bytes | None, bytes | None, tuple[Header, ...]]:
-        """Everything that a mirror must preserve; excludes the offset."""
+        """All fields of the record except the offset; a mirror must preserve these fields."""
         return self[1:]
 
 
@@ -43,7 +43,7 @@ MOST_PARTS: Final = 250_000
 """Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""Limit in commands. A batch may take about 300 MB and ten seconds there, because nothing else waits."""
+"""Limit in audits and jobs: a batch may take about 300 MB and ten seconds, because no lane waits."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:
@@ -73,7 +73,7 @@ def check_count(header: BatchHeader, most: int) -> None:
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
     """Return the records of a decompressed payload.
 
-    Raises CorruptData if it contradicts the header, PayloadTooLarge for more than `most` records and headers.
+    Raises CorruptData on a mismatch with the header, PayloadTooLarge above `most` records and headers.
     """
     check_count(header, most)
     room = most - header.record_count

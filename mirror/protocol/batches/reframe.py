@@ -135,9 +135,9 @@ class Reframer:
     ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
-        Returns None if all records were added. Suppose that the records would increase `size` beyond `limit`
-        bytes. If the new batch already has records of other batches, no record is added and the result is
-        START. Otherwise, as many records are added as fit, at least one, and the result is the point to
+        Returns None if all records were added. If the records would increase `size` beyond `limit` bytes, the
+        result depends on the new batch. If it already has records of other batches, adds no record and
+        returns START. If it is empty, adds as many records as fit, at least one, and returns the point to
         resume from. Raises CorruptData, without adding a record.
         """
         held = self.count

@@ -22,12 +22,12 @@ _TOPIC: Final = 2
 _ANY: Final = 1
 _VERSIONS: Final = (1, 3)
 ALL_OPERATIONS: Final = 2
-"""Number of the operation that stands for every operation."""
+"""Number of the operation ALL, which includes every operation."""
 ANY_HOST: Final = "*"
 ALL_TOPICS: Final = "*"
 """Name in a literal ACL that applies to every topic."""
 EVERYONE: Final = "User:*"
-"""Principal of an ACL for all principals."""
+"""Principal in an ACL that applies to all principals."""
 _MANY_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -39,8 +39,8 @@ class Permission(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of an ACL matches topics (KIP-290). `MATCHING`: only in requests, for the ACLs of all
-    patterns that match a topic."""
+    """Pattern type of an ACL: rule by which its resource name matches topics (KIP-290). `MATCHING`: only in
+    requests, for the ACLs of all patterns that match a topic."""
 
     MATCHING = 2
     LITERAL = 3
@@ -76,7 +76,7 @@ class AclOutcome(NamedTuple):
 
 
 class ListedAcls(NamedTuple):
-    """ACLs of topics; none with an `error`."""
+    """ACLs of topics; empty if `error` is set."""
 
     error: int
     message: str
@@ -89,9 +89,9 @@ def deny_write(topic: str, principal: str) -> TopicAcl:
 
 
 def list_acls(topic: str | None = None) -> Call[ListedAcls]:
-    """Request the ACLs that apply to a topic, or those of all topics. Requires Describe on the cluster.
+    """Request the ACLs that apply to a topic, or the ACLs of all topics. Requires Describe on the cluster.
 
-    SECURITY_DISABLED is the error of a cluster without an authorizer.
+    A cluster without an authorizer returns SECURITY_DISABLED.
     """
 
     def build(version: int) -> Any:
@@ -125,9 +125,8 @@ def list_acls(topic: str | None = None) -> Call[ListedAcls]:
 
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Create ACLs; existing ones stay as they are. Requires Alter on the cluster.
-
-    Send it to the controller. Outcomes are in the order of `acls`.
+    """Create ACLs; existing ACLs remain unchanged. Requires Alter on the cluster. Send this request to the
+    controller. Outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:
@@ -154,9 +153,8 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Delete exactly these ACLs; missing ones are no error. Requires Alter on the cluster.
-
-    Send it to the controller. Outcomes are in the order of `acls`.
+    """Delete exactly these ACLs; missing ACLs are no error. Requires Alter on the cluster. Send this request
+    to the controller. Outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:

@@ -54,7 +54,8 @@ class Call(Generic[T_co]):
         return str(self.request.name).removesuffix("Request")
 
     def choose(self, offered: tuple[int, int] | None) -> int:
-        """Return the highest version that both sides support. Raises Refused if there is none."""
+        """Return the highest version that both sides support. Raises Refused if there is no common
+        version."""
         lowest, highest = self.versions
         version = -1 if offered is None else min(highest, offered[1])
         if offered is None or version < max(lowest, offered[0]):

@@ -1,21 +1,22 @@
 """Decides from the coordinator's description whether a lane still owns its transactional id.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
-abort the transaction of the new owner and fence it. The distance between the epochs distinguishes them:
+abort the transaction of the new owner and fence it. The distance between the epochs distinguishes the cases:
 
-    event since we held (id, epoch)                 | the coordinator shows
-    ------------------------------------------------|--------------------------------------------------
-    none, or it ended by the old protocol           | the same epoch
-    it ended by the new protocol (KIP-890)          | the next epoch, CompleteCommit or CompleteAbort
-    aborted by timeout, or when we initialised it   | the next epoch, CompleteAbort
-    we initialised it, and the response was lost    | the next epoch, Empty
-    another owner initialised it, none was open     | the next epoch: Empty, Ongoing, or (old protocol) ended
-    another owner initialised it, one was open      | the epoch after the next
+    event since we had (id, epoch)                           | the coordinator shows
+    ---------------------------------------------------------|-------------------------------------------
+    none, or our transaction ended by the old protocol       | the same epoch
+    our transaction ended by the new protocol (KIP-890)      | the next epoch: CompleteCommit, CompleteAbort
+    our transaction was aborted by a timeout or our own init | the next epoch: CompleteAbort
+    we initialised the id, and the response was lost         | the next epoch: Empty
+    another owner's init while no transaction was open       | the next epoch: Empty, Ongoing, or an end by
+                                                             | the old protocol
+    another owner's init while our transaction was open      | the epoch after the next
 
-Empty under the next epoch is ambiguous; the coordinator resolves it, as it gives us the id only if we had the
-previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been open: an owner
-using the old protocol that took the id when none was open, and has aborted its own first transaction, looks
-like an abort of ours.
+Empty under the next epoch is ambiguous, but the coordinator resolves the ambiguity: it returns the id to us
+only if we had the previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been
+open: another owner, using the old protocol, initialised the id while no transaction was open, and then
+aborted its own first transaction, which looks like an abort of our transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LAST_EPOCH: Final = 32_766
 def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
     """Return whether `later` is the (id, epoch) that the coordinator assigns directly after `former`.
 
-    In this case, no other owner can have taken the transactional id in between.
+    If the epochs follow directly, no other owner can have taken the transactional id in between.
     """
     if former[1] >= _LAST_EPOCH:
         return later[0] != former[0] and later[1] == 0
@@ -64,8 +65,8 @@ class FormerIdentity:
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
         """Return who owns the transactional id, and update this identity to the identity in `shown`.
 
-        `bumps`: transactions end by the new protocol. `committed`: the lane's transaction is known to be
-        committed, so under the old protocol it cannot have been aborted.
+        `bumps`: transactions end by the new protocol, which increments the epoch (KIP-890). `committed`: the
+        lane's transaction is known to be committed, so under the old protocol it cannot have been aborted.
         """
         here = shown.producer_id, shown.epoch
         if here != self.producer and not follows(here, self.producer):
@@ -80,7 +81,7 @@ class FormerIdentity:
         return Holder.OURS
 
     def _may_end(self, state: str, bumps: bool, committed: bool) -> bool:
-        """Return whether a transaction of the lane may be in that state under the next epoch."""
+        """Return whether a transaction of the lane can have ended in this state under the next epoch."""
         if not self.is_open:
             return False
         return state in _ABORTS | _COMMITS if bumps else state in _ABORTS and not committed

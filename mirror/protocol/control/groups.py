@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import (
@@ -14,9 +14,13 @@ from kafka.protocol.admin import (
 )
 
 from mirror.protocol.control.call import Call
-from mirror.protocol.control.consumer_groups import (
+from mirror.protocol.control.group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 
 CLASSIC: Final = "classic"
@@ -25,14 +29,16 @@ CONSUMER: Final = "consumer"
 
 SHARE: Final = "share"
 """Type of a share group (KIP-932)."""
+STREAMS: Final = "streams"
+"""Type of a group with the protocol of Kafka Streams (KIP-1071)."""
 _CONSUMER: Final = "consumer"
 """Protocol type of classic groups of consumers."""
 _WORKER_GROUPS: Final = frozenset({"connect", "sr"})
-"""Protocol types of the groups of Kafka Connect's workers and of schema registries, which divide work. The
-consumers of a connector have a group of their own."""
+"""Protocol types of groups that have no consumers: workers of Kafka Connect, and schema registries. The
+consumers of a connector have their own group."""
 _WITHOUT_MEMBERS: Final = frozenset({"", "Empty", "Dead"})
 _MANY_BYTES: Final = 32 * 1024 * 1024
-"""Response with some hundred thousand groups."""
+"""Maximum size of a response in bytes; enough for several hundred thousand groups."""
 
 
 class ListedGroup(NamedTuple):
@@ -49,7 +55,7 @@ class ListedGroup(NamedTuple):
 
 
 class ListedGroups(NamedTuple):
-    """Groups by name; none with an `error`."""
+    """Groups by name; empty if `error` is set."""
 
     error: int
     groups: Mapping[str, ListedGroup]
@@ -76,7 +82,7 @@ def list_groups() -> Call[ListedGroups]:
 
 
 class DescribedGroup(NamedTuple):
-    """Topics that the members of a group read; None if the response does not show them, such as during a
+    """Topics that the members of a group use; None if the response does not show them, such as during a
     rebalance."""
 
     error: int
@@ -115,25 +121,70 @@ def describe_group(group: str) -> Call[DescribedGroup]:
 def describe_consumer_group(group: str) -> Call[DescribedGroup]:
     """Request the topics of a group of the type consumer (KIP-848) from its coordinator."""
 
-    def read(response: Any) -> DescribedGroup:
-        found = response.groups[0]
-        if found.error_code:
-            return DescribedGroup(found.error_code, None)
-        topics: set[str] = set()
-        for member in found.members:
-            topics.update(member.subscribed_topic_names)
-            for assignment in (member.assignment, member.target_assignment):
-                topics.update(topic.topic_name for topic in assignment.topic_partitions)
-        return DescribedGroup(0, frozenset(topics))
+    def topics(found: Any) -> frozenset[str]:
+        targets = (_assigned(member.target_assignment) for member in found.members)
+        return _subscribed(found).union(*targets)
+
+    messages = (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse)
+    return _description(*messages, (0, 1), group, topics)
+
+
+def describe_share_group(group: str) -> Call[DescribedGroup]:
+    """Request the topics of a share group's members (KIP-932) from its coordinator."""
+    messages = (ShareGroupDescribeRequest, ShareGroupDescribeResponse)
+    return _description(*messages, (1, 1), group, _subscribed)
+
+
+def describe_streams_group(group: str) -> Call[DescribedGroup]:
+    """Request the topics of a streams group's topology (KIP-1071) from its coordinator, with its changelog
+    and repartition topics."""
+
+    def topics(found: Any) -> frozenset[str] | None:
+        if found.topology is None or found.topology.subtopologies is None:
+            return None
+        names: set[str] = set()
+        for part in found.topology.subtopologies:
+            names.update(part.source_topics, part.repartition_sink_topics)
+            names.update(topic.name for topic in part.state_changelog_topics)
+            names.update(topic.name for topic in part.repartition_source_topics)
+        return frozenset(names)
+
+    messages = (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse)
+    return _description(*messages, (0, 0), group, topics)
+
+
+def _description(
+    request: Any,
+    response: Any,
+    versions: tuple[int, int],
+    group: str,
+    topics: Callable[[Any], frozenset[str] | None],
+) -> Call[DescribedGroup]:
+    """Return a request that describes a group, with the function that finds topics in the response."""
+
+    def read(found: Any) -> DescribedGroup:
+        (described,) = found.groups
+        error = described.error_code
+        return DescribedGroup(error, None if error else topics(described))
 
     return Call(
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-        (0, 1),
-        lambda version: ConsumerGroupDescribeRequest(group_ids=[group], version=version),
+        request,
+        response,
+        versions,
+        lambda version: request(group_ids=[group], version=version),
         read,
         _MANY_BYTES,
     )
+
+
+def _subscribed(found: Any) -> frozenset[str]:
+    """Return the topics that the members of a group subscribe to or are assigned."""
+    names = (frozenset(member.subscribed_topic_names) for member in found.members)
+    return frozenset().union(*names, *(_assigned(member.assignment) for member in found.members))
+
+
+def _assigned(assignment: Any) -> frozenset[str]:
+    return frozenset(topic.topic_name for topic in assignment.topic_partitions)
 
 
 def _member_topics(member: Any) -> Iterator[str]:

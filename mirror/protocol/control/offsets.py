@@ -141,7 +141,7 @@ def open_transactions(
 class CommittedOffsets(NamedTuple):
     """Committed offsets of a consumer group, for partitions that have one.
 
-    With an `error` (not the coordinator, or not authorized) there are no partitions.
+    If `error` is set (not the coordinator, or not authorized), the response contains no partitions.
     """
 
     error: int

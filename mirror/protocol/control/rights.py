@@ -23,7 +23,7 @@ from mirror.protocol.control.cluster import metadata_bytes
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
 _MANY_BYTES: Final = 32 * 1024 * 1024
-"""Response with the partitions of a large broker."""
+"""Maximum size of a response in bytes; enough for the partitions of a large broker."""
 
 
 class AclOperation(IntEnum):
@@ -176,5 +176,6 @@ def _size(value: int | None) -> int | None:
 
 
 def _operations(bits: Set[int] | None) -> Rights | None:
-    """Convert the field: the library decodes it to a set of bit numbers, or None if the broker omits it."""
+    """Convert the field, which kafka-python decodes to a set of bit numbers, or to None if the broker omits
+    the field."""
     return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
-"""Timeout that the controller gets; shorter than the client's request timeout."""
+"""Timeout sent to the controller; shorter than the client's request timeout."""
 _DELETION_BY_ID: Final = 6
 """Version of DeleteTopics that accepts topic ids."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
@@ -105,8 +105,8 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
 
 
 def delete_topic(name: str, topic_id: bytes = b"") -> Call[TopicOutcome]:
-    """Delete one topic on the controller (with KRaft: any broker). With an id, only the topic with that id
-    (Kafka 2.8 or later)."""
+    """Delete one topic on the controller (with KRaft: any broker). With an id, deletes the topic only if the
+    topic has that id (Kafka 2.8 or later)."""
 
     def build(version: int) -> Any:
         if not topic_id:
@@ -175,7 +175,7 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
-    """Request all settings of each topic; includes errors."""
+    """Request all settings of each topic, or the error that prevented reading them."""
     return _describe(
         topics, lambda response: {result.resource_name: _described(result) for result in response.results}
     )

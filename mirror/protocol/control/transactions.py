@@ -52,8 +52,9 @@ def init_producer_id(
 ) -> Call[ProducerIdentity]:
     """Acquire the producer id of a transactional id, or bump its epoch.
 
-    Aborts an open transaction of the previous holder. `known`: producer id and epoch that the caller has.
-    With them, the broker fails the request if another producer has taken the id since (KIP-360, version 3).
+    Aborts an open transaction of the previous owner. `known`: producer id and epoch that the caller has. If
+    `known` is given, the broker rejects the request if another producer has acquired the id in the meantime
+    (KIP-360, version 3).
     """
 
     def build(version: int) -> Any:

@@ -90,7 +90,7 @@ class AheadConnections:
             self._shrink(0)
 
     def close(self) -> None:
-        """Close all connections for good."""
+        """Close all connections permanently."""
         self._is_closed = True
         self._shrink(0)
 
@@ -109,8 +109,8 @@ class AheadConnections:
         return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
 
     def window_limit(self) -> WindowLimit | None:
-        """Return the window of the broker if it limits the rate, even with all connections that are
-        allowed."""
+        """Return the limit that the broker's socket buffers set to the rate with the maximum number of
+        connections; None if they are not the limit."""
         opened = next(iter(self.by_number.values()), None)
         each = self._count.bytes_each(self._cluster.loop.now())
         if opened is None or not each:

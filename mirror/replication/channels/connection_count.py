@@ -1,9 +1,9 @@
-"""Number of connections used for reading, increased while more connections copy faster.
+"""Number of connections used for reading, increased as long as the rate rises.
 
 Pure. A connection carries about one socket buffer of the broker per round trip, regardless of the bandwidth:
 1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether more connections help depends on the
-network and on the mirror, so it is found by trial: the number is multiplied, the rate is measured, and the
-previous number is restored if the rate has not risen.
+network and on the mirror. This module therefore tries: it multiplies the number, measures the rate, and
+restores the previous number if the rate has not risen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 _FIRST: Final = 4
-"""First number of connections. It always helps, because the next response is transferred while another is
-processed."""
+"""First number of additional connections. Several connections help even without a window limit, because a
+response is transferred while another one is processed."""
 _GROWTH: Final = 4
 _LEAST_GAIN: Final = 1.25
 """Factor by which the rate must rise for the larger number to be kept."""
@@ -23,10 +23,10 @@ rate."""
 _MEASURE_SECONDS: Final = 1.0
 _MEASURE_ROUND_TRIPS: Final = 10
 _HOLD_SECONDS: Final = 30.0
-"""Time before a larger number is tried again."""
+"""Time before a larger number of connections is tried again."""
 _EACH_KEPT: Final = 0.6
-"""Minimum rate of a connection, relative to its rate with fewer connections, if a window limits it. A limit
-shared by all connections reduces the rate to a quarter."""
+"""If a connection keeps at least this share of the rate that it had with fewer connections, its own window is
+the limit. A limit shared by all connections would reduce the rate to a quarter."""
 _VALID_SECONDS: Final = 10.0
 """Time after which a measurement is outdated."""
 _UNUSED_SECONDS: Final = 30.0
@@ -47,19 +47,20 @@ class ConnectionCount:
         self._before = 0
         """Number before the last change, while the effect of the change is measured."""
         self._rate = 0.0
-        """Bytes per second with the number `_before`."""
+        """Bytes per second with `_before` connections."""
         self._bytes = 0
         self._measured_from: float | None = None
         self._held_until = 0.0
         self._used_at = self._judged_at = 0.0
         self._each = self._most_each = 0.0
-        """Bytes per second and connection at the last measurement, and the most with fewer connections."""
+        """Bytes per second of one connection: at the last measurement, and the maximum with fewer
+        connections."""
 
     def note(self, size: int, now: float, round_trip: float) -> int:
         """Record a large response of `size` bytes, and return the new number of connections.
 
-        `now` and `round_trip` are in seconds. Call it only for partitions with a backlog, because the rate of
-        other partitions is not limited by the connections.
+        `now` and `round_trip` are in seconds. Only for responses of partitions with a backlog: the
+        connections do not limit the rate of other partitions.
         """
         self._used_at = now
         if self._measured_from is None:
@@ -99,10 +100,8 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def bytes_each(self, now: float) -> float:
-        """Return the rate of a connection in bytes per second if its window limits it, otherwise 0.
-
-        The window is the limit if the maximum number of connections is open and each is about as fast as with
-        fewer connections.
+        """Return the rate of a connection in bytes per second if the window of each connection is the limit,
+        otherwise 0.
         """
         is_measured = 0.0 < self._judged_at > now - _VALID_SECONDS and self.count == self.most
         return self._each if is_measured and self._each >= _EACH_KEPT * self._most_each > 0.0 else 0.0

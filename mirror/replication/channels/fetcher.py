@@ -63,9 +63,9 @@ class FetchChannel:
         """Time since which the channel has waited for a fetch result; None after it has received one."""
         self._is_answered = False
         self._ahead: ReadAhead | None = None
-        """Set only if the broker is distant."""
+        """None unless the broker is distant."""
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
-        """Number of requests and time of the last (monotonic); and the same of the last with a result."""
+        """Number and time (monotonic) of the last request, and of the last request with a result."""
 
     def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
@@ -122,8 +122,8 @@ class FetchChannel:
             self.pump()
 
     def _share(self) -> int:
-        """Return the maximum bytes per partition in a response. If more partitions share a response, more of
-        them fit into one produce request, and the memory of the response is free sooner."""
+        """Return the maximum bytes per partition in a response. The more partitions share a response, the
+        more fit into one produce request, and the sooner the memory of the response is free."""
         if self.tier.live:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
@@ -290,7 +290,7 @@ class FetchChannel:
         self._source.listener.on_fetched(lane, part, slab, squeezed=squeezed)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
-        """Return whether the broker no longer leads the partition, and its new leader is known."""
+        """Return whether the broker is no longer the leader, and the new leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition
@@ -393,7 +393,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Leave a follower, whose problem may be local, for the leader. Return whether one was read."""
+        """Read from the leader instead of a failed follower. Return False if no follower was read."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)

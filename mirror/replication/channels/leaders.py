@@ -94,15 +94,15 @@ class Replicas:
         return True
 
     def leave(self, lane: Lane) -> bool:
-        """Read from the leader for a while, if the lane reads from a follower. Return whether it read from a
-        follower."""
+        """Read from the leader for a while if the lane reads from a follower. Return False if the lane
+        already reads from the leader."""
         if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: Lane) -> None:
-        """Drop the lane's choice of a replica, so that it reads from the leader."""
+        """Drop the chosen replica of the lane, so that the lane reads from the leader."""
         lane.read.replica = None
 
     def _choose(self, lane: Lane, replica: Replica) -> None:

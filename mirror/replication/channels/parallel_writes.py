@@ -1,7 +1,9 @@
-"""Writing to a distant broker whose window limits each connection: more connections for one partition.
+"""Writing to a distant broker if the TCP receive window limits each connection: several connections for one
+partition.
 
-`write_order` explains how the order is kept. Each connection carries a batch of one partition, merged from
-whatever waits, without its end; batches of other partitions use it when no answer is pending on it.
+`write_order` explains how the order of the batches is preserved. A connection sends a batch, merged from the
+waiting batches of one partition, and withholds the last bytes. Other partitions use the connection once no
+response is outstanding on it.
 """
 
 from __future__ import annotations
@@ -37,28 +39,29 @@ _log = logging.getLogger(__name__)
 
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
-"""Size up to which batches are merged: larger ones would take the memory of several connections."""
+"""Maximum size of a merged batch; a larger one would use the memory of several connections."""
 _WINDOWS_MERGED: Final = 1.25
-"""Windows for each connection of a partition up to which batches are merged: a partition writes at most one
-batch in each round trip and the time of the broker. Larger ones take memory, and their connections wait
-longer for each other."""
+"""Maximum size of a merged batch, in windows per connection of the partition. Batches must be large, because
+a partition writes at most one batch per round trip plus the broker's processing time. Larger batches than
+this would use more memory, and the connections would wait longer for each other."""
 _MOST_CONNECTIONS: Final = 12
-"""For one partition. It writes at most one batch in each round trip; more connections would not be faster."""
+"""Maximum number of connections for one partition. A partition writes at most one batch per round trip, so
+more connections would not be faster."""
 _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
 _INCOMPLETE_SECONDS: Final = 10.0
-"""Time after which an incomplete request, which uses memory of the broker, is given up."""
+"""Time after which an incomplete request, which uses memory of the broker, is abandoned."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
-"""Time without parallel writes after a request could not be completed in time, as the broker may lack memory
-for requests."""
+"""Time without parallel writes after a request could not be completed in time, because the broker may lack
+memory for requests."""
 _UNUSED_SECONDS: Final = 30.0
 _ROLE: Final = "produce parallel"
 
 
 class _WriteConnection:
-    """A connection, its requests in order, and when it was last used."""
+    """A connection, its requests in order, and the time at which it was last used."""
 
     __slots__ = ("connection", "used_at", "writes")
 
@@ -68,7 +71,8 @@ class _WriteConnection:
         self.used_at = now
 
     def is_free_for(self, order: WriteOrder[_Write]) -> bool:
-        """Return whether a batch may begin: no request is pending except a whole one of its partition."""
+        """Return whether a batch of this partition may be sent on the connection: no request is outstanding,
+        or only a complete one of the same partition."""
         if not self.writes:
             return True
         last = self.writes[-1]
@@ -93,9 +97,10 @@ class _Write:
 
 
 class ParallelWrites:
-    """Connections to one broker that send batches of a partition side by side.
+    """Connections to one broker that send batches of a partition in parallel.
 
-    `most`: maximum number of connections. `budget`: memory of the batches that are sent on them.
+    `most`: maximum number of connections. `budget`: memory for the batches that are sent on these
+    connections.
     """
 
     def __init__(
@@ -109,17 +114,17 @@ class ParallelWrites:
         self._merger = BatchMerger(self._most_bytes, _MOST_IN_FLIGHT, budget)
         self._listener = listener
         self._orders: dict[Lane, WriteOrder[_Write]] = {}
-        """Unanswered requests by lane. A lane is removed when it has none and little waits."""
+        """Outstanding requests by lane. A lane without outstanding requests is removed if few bytes wait."""
         self._open: dict[int, _WriteConnection] = {}
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
-        """Largest window that the broker has offered."""
+        """Largest receive window that the broker has advertised."""
         self._reported = WindowReports()
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
-        """Find out from a busy connection to the broker whether its window limits it."""
+        """Determine from a busy connection to the broker whether the receive window limits the connection."""
         if self._is_bound:
             return
         limits = SendLimits.of(connection.transport.tcp_info(INFO_BYTES))
@@ -137,9 +142,10 @@ class ParallelWrites:
             )
 
     def window_limit(self, lane: Lane, first: Connection) -> WindowLimit | None:
-        """Return the broker's window if it has limited the lane's connections since the last call.
+        """Return the window limit if the broker's window has limited the lane's connections since the last
+        call.
 
-        `first`: the lane's own connection, used by lanes without parallel requests.
+        `first`: the connection that lanes without parallel requests use.
         """
         order = self._orders.get(lane)
         used = {write.via.connection for write in order.requests} if order is not None else set()
@@ -152,9 +158,10 @@ class ParallelWrites:
         return WindowLimit(self._broker, self._window_bytes, trip_ms, count, self._most)
 
     def take(self, lane: Lane) -> bool:
-        """Send the lane's next batches if its first connection would delay them; return whether it would.
+        """Send the lane's next batches in parallel if the first connection would delay them. Return False if
+        the first connection must send them.
 
-        Batches on the first connection are answered before.
+        Parallel sending starts after all batches on the first connection have a response.
         """
         if lane not in self._orders:
             if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
@@ -173,13 +180,14 @@ class ParallelWrites:
         return True
 
     def detach(self, lane: Lane) -> None:
-        """Forget the lane. Only a lane that has failed has batches in flight, and ignores their fate."""
+        """Remove the lane. Only a lane that has failed can have batches in flight; it ignores their
+        results."""
         order = self._orders.pop(lane, None)
         if order is not None and order.requests:
             self._cluster.loop.call_soon(partial(self._report, self._cut(order)))
 
     def abandon(self, lanes: Iterable[Lane]) -> None:
-        """Give up the batches in flight of these lanes, which have lost their other connection."""
+        """Report the batches in flight of these lanes as lost, because their first connection was lost."""
         for lane in list(lanes):
             order = self._orders.pop(lane, None)
             if order is not None:
@@ -188,17 +196,18 @@ class ParallelWrites:
             self._is_bound, self._window_bytes = False, 1
 
     def close(self) -> None:
-        """Close all connections for good."""
+        """Close all connections permanently."""
         self._is_closed = True
         for via in list(self._open.values()):
             via.connection.close()
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding response, infinity if there is none."""
+        """Return the due time of the oldest outstanding response; infinity if no response is outstanding."""
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether more waits than another connection carries in a round trip."""
+        """Return whether the waiting batches exceed the bytes that one more connection carries in a round
+        trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:
@@ -207,7 +216,7 @@ class ParallelWrites:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Begin as many batches as are allowed now, one for each lane in turn."""
+        """Start to send as many batches as are allowed now, one for each lane in turn."""
         self._is_pumping = False
         self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
         share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
@@ -232,7 +241,7 @@ class ParallelWrites:
             lane.writer.wake(lane)
 
     def _begin(self, lane: Lane, order: WriteOrder[_Write], share: int) -> bool:
-        """Begin the lane's next batch; return whether another one might follow."""
+        """Start to send the lane's next batch; return whether another batch may follow."""
         if order.is_broken or (order.requests and self._budget.free < self._merger.most_bytes):
             return False
         if not lane.may_send(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
@@ -250,8 +259,8 @@ class ParallelWrites:
         return True
 
     def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
-        """Return a connection for the next batch, None if there is none. `is_full`: only one of those that
-        the partition uses."""
+        """Return a connection for the next batch, None if none is free. `is_full`: consider only connections
+        that the partition already uses."""
         now, found = self._cluster.loop.now(), None
         for via in self._open.values():
             if not via.is_free_for(order) or not via.connection.is_open:
@@ -295,7 +304,8 @@ class ParallelWrites:
         self._check_later()
 
     def _complete_next(self, order: WriteOrder[_Write]) -> None:
-        """Send the end of the first request, unless one is whole; give up if the lane sends no more."""
+        """Send the end of the first request, unless a complete request is outstanding. If the lane no longer
+        sends, abandon its requests instead."""
         first = order.requests[0] if order.requests else None
         if first is None or order.is_broken:
             return
@@ -347,7 +357,7 @@ class ParallelWrites:
             self._cluster.loop.call_later(_CHECK_SECONDS, self._check_incomplete)
 
     def _check_incomplete(self) -> None:
-        """Give up requests that could not be completed in time."""
+        """Abandon requests that could not be completed in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
         for order in list(self._orders.values()):
@@ -360,7 +370,7 @@ class ParallelWrites:
             self._check_later()
 
     def _cut(self, order: WriteOrder[_Write]) -> list[tuple[_Write, bool]]:
-        """Close the connections of all requests, and return these."""
+        """Close the connections of all requests, and return the requests."""
         taken = order.take_all()
         for write, _ in taken:
             write.via.connection.close()

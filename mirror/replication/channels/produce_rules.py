@@ -18,11 +18,11 @@ class ProduceListener(Protocol):
         ...
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
-        """Handle a lost connection. `maybe_stored`: the broker may or may not have stored the batch."""
+        """Handle a lost connection. `maybe_stored`: the broker may have stored the batch."""
         ...
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
-        """Return the lane's next batch, perhaps merged; None if there is none or the lane has failed."""
+        """Return the lane's next batch, perhaps merged; None if no batch waits or the lane has failed."""
         ...
 
     def on_writable(self, lane: Lane) -> None:

@@ -1,10 +1,10 @@
 """Reading ahead on additional connections, for brokers whose distance limits the rate of a connection.
 
-A broker sends about one socket buffer per round trip on a connection. So partitions with a backlog are read
-on several connections: consecutive ranges of offsets are requested at the same time, and their responses are
-passed on in order (`read_plan.py`). These requests use no fetch session. If a request does not return records
-of the expected offsets, because of an error, an empty response or a lost broker, the channel itself requests
-the partition.
+A broker sends about one socket buffer per round trip on a connection. Partitions with a backlog are therefore
+read on several connections: consecutive ranges of offsets are requested at the same time, and their responses
+are passed on in order (`read_plan.py`). Requests on additional connections use no fetch session. If a request
+does not return records of the expected offsets, because of an error, an empty response or a lost broker, the
+channel itself requests the partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEPTH: Final = 2
 """Number of outstanding requests per connection, so that the broker has the next request when it has sent a
 response."""
 _RANGES_EACH: Final = 3
-"""Number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
+"""Maximum number of ranges per connection that are requested, or have arrived and wait for earlier ranges."""
 
 
 class AheadChannel(Reader[Lane], Protocol):
@@ -74,7 +74,7 @@ class ReadAhead:
         )
         self._plans: dict[Lane, ReadPlan] = {}
         self._left_out: set[Lane] = set()
-        """Lanes that the channel itself requests, until it has a response for them."""
+        """Lanes whose partition the channel itself requests next, until the response has arrived."""
         self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
         self._turns: dict[Lane, None] = {}
         """Lanes for which more ranges may be requested, in the order in which they get the next request."""

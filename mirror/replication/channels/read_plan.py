@@ -2,8 +2,8 @@
 
 Pure. Several requests for consecutive ranges of offsets are outstanding on different connections, and their
 responses arrive in any order. A range is passed on only when the lane has reached it: data before the lane's
-position is skipped, and data after it has to wait. So a wrong estimate of a range costs a request, but never
-a record.
+position is skipped, and data after it has to wait. A wrong estimate of a range therefore costs a request, but
+never a record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirror.protocol.batches.batch import HEADER_SIZE, MAGIC_AT, OVERHEAD, Batch
 from mirror.protocol.fetch import FetchedPartition
 
 _FORMAT: Final = 2
-"""Format of batches whose header contains the number of their offsets."""
+"""First batch format (magic) whose header contains the number of offsets."""
 _BATCHES_SEEN: Final = 8
 _MARGIN: Final = 256
 
@@ -122,8 +122,9 @@ class ReadPlan:
         """Add and return the next range: about `most_bytes`, at least one batch, and ending at `end` at the
         latest.
 
-        If all batches have the same number of offsets, a range ends with a batch. Then no batch is received
-        twice, although brokers return only whole batches.
+        Brokers return only whole batches, so a batch on the border of two ranges is received twice. If all
+        batches have the same number of offsets, a range ends with a batch, so that no batch is received
+        twice.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)
@@ -139,7 +140,7 @@ class ReadPlan:
 
     @property
     def holds_any(self) -> bool:
-        """True if a range has arrived and waits for its turn."""
+        """True if a range has arrived and waits for earlier ranges."""
         return any(one.slab is not None for one in self.ranges)
 
     def drop_last_held(self) -> None:

@@ -1,7 +1,7 @@
-"""Detection of connections that the receive window of a broker limits. Pure.
+"""Detection of connections whose rate is limited by the TCP receive window of a broker. Pure.
 
-A connection carries at most a window for each round trip. A broker with fixed socket buffers (Kafka's default
-is 100 KB) never opens its window further; otherwise the kernel does so within some round trips.
+A connection carries at most one window per round trip. The window of a broker with fixed socket buffers
+(Kafka's default is 100 KB) never grows; otherwise the kernel increases the window within some round trips.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ from typing import Final, NamedTuple
 
 _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
-"""Time in which a kernel that sizes the window itself has opened it."""
+"""Time within which a kernel that adapts the window has increased it."""
 _BUSY: Final = 0.5
-"""Share of the time from which on a connection with data to send is judged by its rate."""
+"""Minimum share of the time in which a connection had data to send, for a conclusive measurement."""
 _FULL: Final = 0.6
-"""Share of the window that a connection carries per round trip if the window limits it. The kernel's own
-measure, `tcpi_rwnd_limited`, is too low: it leaves out the time for which the kernel delays segments, to send
-several at once. A window that the kernel sizes is about twice what the network carries, or more."""
+"""If a connection carries at least this share of the window per round trip, the window is the limit. The
+kernel's own figure, `tcpi_rwnd_limited`, is too low: it does not include the time for which the kernel delays
+segments to send several at once. A window that the kernel adapts is at least about twice the bytes that the
+network carries per round trip."""
 _ACKED_AT: Final = 120
-"""Place of `tcpi_bytes_acked` in `struct tcp_info` of Linux."""
+"""Byte offset of `tcpi_bytes_acked` in Linux's `struct tcp_info`."""
 _BUSY_AT: Final = 168
-"""Place of `tcpi_busy_time`, in microseconds."""
+"""Byte offset of `tcpi_busy_time` (microseconds)."""
 _WINDOW_AT: Final = 228
-"""Place of `tcpi_snd_wnd`, in bytes (since Linux 5.4)."""
+"""Byte offset of `tcpi_snd_wnd` (bytes; since Linux 5.4)."""
 _LONG: Final = struct.Struct("=Q")
 _INT: Final = struct.Struct("=I")
 INFO_BYTES: Final = _WINDOW_AT + _INT.size
-"""Size of the part of that structure which is read here."""
+"""Size of the part of `struct tcp_info` that is read."""
 
 
 class SendLimits(NamedTuple):
-    """Seconds with data to send since the start of a connection, bytes that the receiver has acknowledged
-    since then, and the size of its window in bytes. All 0 if unknown."""
+    """Figures of a connection: seconds with data to send and bytes acknowledged by the receiver, both since
+    the start of the connection, and the receiver's window in bytes. All 0 if unknown."""
 
     busy: float = 0.0
     acked_bytes: int = 0
@@ -40,7 +41,7 @@ class SendLimits(NamedTuple):
 
     @classmethod
     def of(cls, tcp_info: bytes) -> SendLimits:
-        """Return the figures in the first `INFO_BYTES` of `struct tcp_info`; unknown ones if it is empty."""
+        """Return the figures in the first `INFO_BYTES` of `struct tcp_info`; zeros if `tcp_info` is empty."""
         if not tcp_info:
             return cls()
         (busy,) = _LONG.unpack_from(tcp_info, _BUSY_AT)
@@ -55,17 +56,17 @@ class SendWindow:
 
     def __init__(self) -> None:
         self.is_limit = False
-        """Result of the last measurement: whether the window limited the connection."""
+        """True if the window limited the connection during the last measurement."""
         self._since: float | None = None
         self._before = SendLimits()
         self._window_bytes = 0
-        """Largest window since then; a broker that is slow for a moment offers less."""
+        """Largest window since `_since`; a broker that is slow for a moment advertises a smaller window."""
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
-        """Note the kernel's figures, and return whether a measurement has ended by which the window limits
-        the connection.
+        """Record the kernel's figures. Return True if this call ends a measurement that shows the window as
+        the limit.
 
-        `now` and `round_trip` in seconds.
+        `now` and `round_trip` are in seconds.
         """
         window = self._window_bytes = max(self._window_bytes, limits.window_bytes)
         if self._since is None:

@@ -2,9 +2,9 @@
 
 Each broker has three channels with up to five requests in flight each, and another channel for
 under-replicated partitions. A distant broker has a channel for each partition, up to a limit. A request takes
-one batch from each lane that is ready, up-to-date lanes first, until it is full. So requests are large under
-load, and on a quiet topic a batch is sent at once. Transactions cannot share a request, so a transactional
-lane has its own requests.
+one batch from each lane that is ready, up-to-date lanes first, until it is full. Requests are thus large
+under load, and on a quiet topic a batch is sent immediately. Transactions cannot share a request, so a
+transactional lane has its own requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ several connections, it can receive a request while it validates and stores the 
 bench mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
 """Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
-connection in order, so waiting for replicas there delays no other lane."""
+connection in order, so other lanes need other connections."""
 
 
 Sent = dict[Place, tuple[Lane, OutBatch]]
@@ -71,7 +71,7 @@ class ProduceChannel:
         self._is_pumping = False
         self._is_closed = False
         self._parallel: ParallelWrites | None = None
-        """Further connections to a distant broker, which take batches that this one would delay."""
+        """Further connections to a distant broker, for batches that this connection would delay."""
         self._window = SendWindow()
 
     @property
@@ -360,7 +360,7 @@ class Sender:
         self._search.add(lanes)
 
     def follow_leader(self, lane: Lane) -> bool:
-        """Send to the new leader if it is already known. Return False if it must be looked up."""
+        """Send to the new leader if it is already known. Return False if the leader must be looked up."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
             return False

@@ -1,4 +1,4 @@
-"""Measurements of the windows that limit connections, for reports."""
+"""Measurements for reports: connections whose rate is limited by the receive window of a broker."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, Send
 
 
 class WindowReports:
-    """Measurements of connections, each from one report to the next."""
+    """Measurements of connections, each from one report to the next report."""
 
     def __init__(self) -> None:
         self._windows: dict[Connection, SendWindow] = {}
 
     def is_limit(self, connection: Connection, now: float) -> bool:
-        """Return whether its window has limited the connection since the last call."""
+        """Return whether the receive window has limited the connection since the last call."""
         window = self._windows.get(connection)
         if window is None:
             self._windows = {known: one for known, one in self._windows.items() if known.is_open}

@@ -1,10 +1,10 @@
-"""Order of the requests of one partition that travel side by side on several connections.
+"""Order of the requests of one partition that are sent in parallel on several connections.
 
-Pure. A broker acts on a request only when it is whole, so every request is sent without its end, and the end
-of one follows when the request before it has been answered. At most one request of the partition is therefore
-whole at the broker: the order is certain, and after a failure only that one may be stored. Nothing shorter
-than an answer proves that a broker has handled a request, because requests on different connections may
-overtake each other.
+Pure. A broker processes a request only after it has received the last byte. Every request is therefore sent
+without its last bytes, which follow after the response to the previous request. The broker thus has at most
+one complete request of the partition: the order is certain, and after a failure only the batch of that
+request may be stored. Only a response proves that the broker has processed a request, because requests on
+different connections may overtake each other.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 class WriteOrder(Generic[R]):
-    """Unanswered requests of a partition, in order.
+    """Outstanding requests of a partition, in order.
 
-    After a failure it `is_broken`: no further request is completed, and none may begin until `take_lost`
-    has returned all of them.
+    After a failure, `is_broken` is True: no further request is completed, and no new request may be added
+    until `take_lost` has returned all requests.
     """
 
     __slots__ = ("_is_first_lost", "_is_first_whole", "is_broken", "requests")
@@ -35,41 +35,44 @@ class WriteOrder(Generic[R]):
         self.requests.append(request)
 
     def complete_next(self) -> R | None:
-        """Mark the next request as whole and return it, for its end to be sent; None if it has to wait."""
+        """Mark the first request as complete and return it, so that the caller sends its end; None if the end
+        must not be sent yet."""
         if self._is_first_whole or self.is_broken or not self.requests:
             return None
         self._is_first_whole = True
         return self.requests[0]
 
     def is_whole(self, request: R) -> bool:
-        """Return whether the end of the request was sent, and no answer has arrived."""
+        """Return whether the request was sent completely, and no response has arrived."""
         return self._is_first_whole and bool(self.requests) and request is self.requests[0]
 
     def answered(self, request: R) -> None:
-        """Remove the whole request, which was answered."""
+        """Remove the complete request, because its response has arrived."""
         assert self.is_whole(request), "only a whole request has an answer"
         self.requests.popleft()
         self._is_first_whole = self._is_first_lost = False
 
     def lose(self, request: R) -> list[R]:
-        """Note that the connection of a request has failed. Return the requests that are not whole: their
-        connections must be closed, because their ends can never follow."""
+        """Record that the connection of a request has failed. Return the incomplete requests, whose
+        connections the caller must close, because their ends will never be sent."""
         if self.is_whole(request):
             self._is_first_lost = True
         self.is_broken = True
         return list(self.requests)[self._is_first_whole :]
 
     def take_lost(self) -> list[tuple[R, bool]]:
-        """Remove all requests of a broken order, unless the answer to a whole one is still to come.
+        """Remove and return all requests after a failure, in order, each with True if its batch may be
+        stored.
 
-        Return them in order, each with whether it may be stored.
+        Returns nothing while the response to a complete request is still outstanding.
         """
         if not self.is_broken or (self._is_first_whole and not self._is_first_lost):
             return []
         return self.take_all()
 
     def take_all(self) -> list[tuple[R, bool]]:
-        """Remove all requests, whose connections must be closed. Return them as `take_lost` does."""
+        """Remove all requests and return them as `take_lost` does. The caller must close the connections of
+        these requests."""
         taken = [(request, self.is_whole(request)) for request in self.requests]
         self.requests.clear()
         self.is_broken = self._is_first_whole = self._is_first_lost = False

@@ -62,7 +62,8 @@ _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
-"""Time limit for offset lookups, so that partitions without a leader do not delay the others for longer."""
+"""Maximum time for offset lookups, so that partitions without a leader do not delay other partitions for
+longer."""
 
 
 def size_of(records: Sequence[Record]) -> int:
@@ -138,8 +139,8 @@ class KafkaSource:
     ) -> FetchedPartition:
         """Fetch one response.
 
-        OFFSET_OUT_OF_RANGE is raised as Unreachable, because the retry looks up the bounds and so finds the
-        cause.
+        OFFSET_OUT_OF_RANGE is raised as Unreachable, so that the caller retries: the retry looks up the
+        bounds of the log, and so determines the cause.
         """
         try:
             return await self._cluster.patiently(ask, topic=place.topic)

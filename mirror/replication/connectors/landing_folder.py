@@ -8,11 +8,11 @@
         .00000000000000001750.part   file being written, named by its first offset
 
 A commit has three steps: the part file is completed and synced (fsync), the position file that names it is
-replaced, and the part file is renamed. The second step decides: the next owner renames a part file that the
-position file names, and deletes any other. The name of a part file contains its first offset, so that it
-cannot be mistaken for the part of a published file. Files are therefore complete when they become visible,
-and a crash neither loses nor duplicates records, even if files are removed as soon as they appear. Spark,
-Hive and similar engines ignore names that start with a dot.
+replaced, and the part file is renamed. The second step is the commit: after a crash, the next owner renames a
+part file that the position file names, and deletes any other part file. The name of a part file contains its
+first offset, so that it cannot be mistaken for the part of a published file. Files are therefore complete
+when they become visible, and a crash neither loses nor duplicates records, even if files are removed as soon
+as they appear. Spark, Hive and similar engines ignore names that start with a dot.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 def position_in(folder: Path, suffix: str) -> Position | None:
     """Return the committed position, or the end of the last file if the position file is missing, for example
-    because only the data files were copied here.
+    because only the data files were copied into this folder.
 
     Raises Unreachable, CorruptData.
     """
@@ -130,7 +130,7 @@ def check(file: LandedFile) -> None:
             found = crc32c(data, found)
     if f"{found:08x}" != file.checksum:
         raise CorruptData(
-            f"{file.path} is damaged: checksum mismatch with its name",
+            f"{file.path} is damaged: its checksum differs from its name",
             advice="replace it with an intact copy",
         )
 
@@ -337,6 +337,6 @@ def translated(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise Unreachable(
                 f"no space left on the disk of {path}",
-                advice="free some space; no records are lost, uncommitted ones are read again",
+                advice="free some space; no records are lost: uncommitted records are read again",
             ) from error
         raise Unreachable(f"{path}: {error.strerror or error}") from error

@@ -121,7 +121,7 @@ class AckHandler:
     def _give_up_memory(self, lane: Lane) -> None:
         """Release the lane's memory for other lanes.
 
-        The lane determines later whether the destination has stored the batches in flight.
+        The lane later determines whether the destination has stored the batches in flight.
         """
         if not lane.queue.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
@@ -211,8 +211,8 @@ class AckHandler:
     def _destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
         """Pause or restart the lane after the destination lost records.
 
-        In this case, an open transaction must not be committed: if the log has lost the abort marker of an
-        earlier transaction with the same producer id, the commit would include the records of that
+        After such a loss, an open transaction must not be committed: if the log has lost the abort marker of
+        an earlier transaction with the same producer id, the commit would include the records of that
         transaction.
         """
         error = lane.halting_loss if is_gap else None
@@ -241,7 +241,7 @@ class AckHandler:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot write to its destination, according to new metadata; None if it can."""
+        """Return the reason in new metadata that the lane cannot write; None if the lane can write."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)

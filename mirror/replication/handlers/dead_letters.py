@@ -32,7 +32,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     _APART: _NO_LIMIT,
     "retention.ms": "-1",
 }
-"""Settings of a new dead-letter topic. Which timestamp limits a broker supports depends on its version.
+"""Settings of a new dead-letter topic. Brokers of different versions support different timestamp limits.
 Without `retention.ms`, dead letters with old timestamps would expire before anyone reads them."""
 _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
@@ -75,7 +75,7 @@ class DeadLetterTopic:
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Return the topic's settings, empty without the right to describe them."""
+        """Return the topic's settings; empty without the permission to describe them."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 

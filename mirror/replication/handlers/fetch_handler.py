@@ -149,8 +149,8 @@ class FetchHandler:
     def _on_nothing(self, lane: Lane, *, squeezed: bool) -> None:
         """Handle an empty response.
 
-        In that case the lane is up to date, a transaction blocks it, it needs a larger request, or other
-        partitions filled the response.
+        The lane is up to date, a transaction blocks the lane, its next batch requires a larger request, or
+        other partitions filled the response.
         """
         end = lane.read.readable_end
         if lane.read.position < end:
@@ -171,7 +171,7 @@ class FetchHandler:
         self._pacer.change_tier(lane, 0)
 
     def _note_stall(self, lane: Lane, end: int) -> None:
-        """Handle a broker that returns no records before the end of the log, however large the request."""
+        """Handle a broker that returns no records before the end of the log, even for large requests."""
         if self._lanes.source(lane).leave_replica(lane):
             lane.read.empty_answers = 0
             return
@@ -192,8 +192,8 @@ class FetchHandler:
     def _note_transactions(self, lane: Lane) -> None:
         """Track whether an open transaction blocks the lane.
 
-        This is also checked after a response with records, because a fetch session omits a partition whose
-        high watermark is unchanged.
+        Also called after a response with records, because a fetch session omits a partition whose high
+        watermark is unchanged.
         """
         if lane.read.is_blocked:
             self.hanging.holds(lane)
@@ -285,7 +285,7 @@ class FetchHandler:
         self._failures.forget(lane, PauseCause.SOURCE_AWAY)
 
     def source_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return why the lane cannot read its partition, according to new metadata; None if it can."""
+        """Return the reason in new metadata that the lane cannot read; None if the lane can read."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -362,7 +362,7 @@ class FetchHandler:
     def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
         """Handle a leader whose log diverges at `end` from the copied records.
 
-        `common`: leader epoch of the record before `end`, -1 if unknown; it reveals a divergence below `end`.
+        `common`: leader epoch of the record before `end` (-1 if unknown), to detect a divergence below `end`.
         """
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
@@ -396,7 +396,7 @@ def _has_read_all(lane: Lane) -> bool:
 
 
 def _note_unread(lane: Lane, records: memoryview) -> None:
-    """Record the timestamp of the batch that the lane could not accept, if its header is readable."""
+    """Record the timestamp of the batch that the lane could not accept, if the header is readable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:

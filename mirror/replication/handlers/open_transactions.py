@@ -1,9 +1,9 @@
 """Detection of source transactions that stay open and block read-committed consumers.
 
-Headrace can only report such a transaction, not end it. The first blocked record is read once, uncommitted,
-because read-committed responses do not reveal its timestamp. A transaction that stays open for long is
-reported as the reason for the lane's wait, with its producer, until records flow again. Without the right to
-describe producers, the report contains only the offset.
+Headrace can only report a hanging transaction, not end it. The first blocked record is read once,
+uncommitted, because read-committed responses do not reveal its timestamp. A transaction that stays open for
+long is reported as the reason for the lane's wait, with its producer, until records flow again. Without the
+permission to describe producers, the report contains only the offset.
 """
 
 from __future__ import annotations

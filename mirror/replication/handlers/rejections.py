@@ -1,9 +1,9 @@
 """Batches that the destination rejects: find the offending records and apply the policy.
 
-Brokers that support Produce 8 may name the offending records. In all other cases, the batch is decoded. The
-mirror first encodes it again as a whole, which helps if the broker does not accept its variant of a codec,
-and then record by record. The policy (pause, dead-letter, skip) applies only to the offending records; by
-then, all records before them have reached the destination.
+Brokers that support Produce 8 may name the offending records. If the broker names no record, the batch is
+decoded. The mirror first encodes the batch again as a whole, which helps if the broker does not accept the
+producer's variant of a codec, and then record by record. The policy (pause, dead-letter, skip) applies only
+to the offending records; by then, all records before them have reached the destination.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ REFUSED: Final = frozenset(
 """Errors that concern the batch itself. Brokers return UNKNOWN_SERVER_ERROR if they cannot decompress the
 records."""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Errors for records that a broker cannot read."""
+"""Errors that a broker returns if it cannot read the records."""
 
 
 class Rejections:
@@ -65,8 +65,8 @@ class Rejections:
         self._lanes = lanes
         self._runner = runner
         self._aside: set[Lane] = set()
-        """Lanes whose dead letters are being written. Further rejections of such a lane are ignored, because
-        they will recur."""
+        """Lanes whose dead letters are being written. Further rejections of a lane in this set are ignored,
+        because they will recur."""
 
     def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""
@@ -217,8 +217,8 @@ def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
-    """Return the source offsets of the records that the broker named. Empty if it named none, or if it
-    possibly could not read a batch that was passed through."""
+    """Return the source offsets of the records that the broker named in its response. Empty if the broker
+    named no record, or if it may have been unable to read a batch that was passed through."""
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -1,8 +1,8 @@
 """Reports of lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
-Such lanes are not paused, because every step is retried. After some seconds, the reason and the start of the
-wait are reported, until the lanes make progress. Clusters record that they do not respond, and lanes record
-only failures, so lanes that copy normally cost no time here.
+Waiting lanes are not paused, because every step is retried. After some seconds, the reason and the start of
+the wait are reported, until the lanes make progress. Only silent clusters and failed lanes are recorded, so
+lanes that copy normally need no processor time for this.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def utc_time(epoch_ms: int) -> str:
 def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
     """Return the silent cluster that blocks the lane, or None.
 
-    A lane does not fetch while it cannot write, so the silence of its source does not count then.
+    While a lane cannot write, it does not fetch, so a silent source does not block the lane.
     """
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:

@@ -1,9 +1,9 @@
-"""Storage of progress: every few seconds for lanes that have advanced, and at once for lanes that stop.
+"""Storage of progress: every few seconds for lanes that have advanced, and immediately for lanes that stop.
 
 Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
 acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
-only their clean end. Every destination has a separate schedule, so an outage of one does not delay lanes of
-the others. Every source whose topics must be checked before progress is stored has a separate schedule too.
+only their clean end. Every destination has a separate schedule, so its outage does not delay other lanes.
+Every source whose topics must be checked before progress is stored has a separate schedule too.
 
 Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers. A
 lane without a producer id checks the stored progress before it writes.
@@ -247,7 +247,7 @@ class Checkpoints:
     async def commit_groups(self) -> None:
         """Commit positions to consumer groups for standard tools.
 
-        No copying depends on these positions, so failures are only logged.
+        Copying does not depend on these commits, so failures are only logged.
         """
         moved = self._unsaved.take_moved()
         by_source: dict[ClusterRef, dict[Lane, int]] = {}

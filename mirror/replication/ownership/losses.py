@@ -1,15 +1,15 @@
 """Detection of records that the destination lost unnoticed, such as after an unclean election.
 
-The destination log then ends earlier, and new writes reuse the offsets of the lost records. If the lost
-records were batches of the lane, produce responses reveal the loss. If they were markers, or batches of an
-owner that stored no progress, the log must be read. Before that, former owners are fenced, so that they write
-nothing more. Three findings prove a loss: an offset in the lane's map is after the end of the log, at a
-marker, or at a record of an aborted transaction; a batch below the last known log end has a newer epoch than
-any that the lane knows; or an offset in the map that the lane's owner itself wrote (from `owned_from` on)
-belongs to a batch of another writer.
+After such a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. If
+the lost records were batches of the lane, produce responses reveal the loss. If the lost records were
+markers, or batches of an owner that stored no progress, the log must be read. Before the log is read, former
+owners are fenced, so that they write nothing more. Each of the following proves a loss: an offset in the
+lane's map that is after the end of the log, at a marker, or at a record of an aborted transaction; a batch
+below the last known log end whose epoch is newer than all epochs that the lane knows; an offset in the map,
+written by the lane's owner itself (from `owned_from` on), that now belongs to a batch of another writer.
 
-While a lane runs, records that another producer writes before the lane's next batch seem to follow the lost
-records.
+Limit: if another producer writes before the lane's next batch, the new records have the offsets of the lost
+records, and a running lane may not detect the loss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
 
 
 class _StoredBatch(NamedTuple):
-    """A batch at the destination; `offset_class` is None if committed readers receive it."""
+    """A batch at the destination; `offset_class` is None if read-committed consumers receive the batch."""
 
     header: BatchHeader
     offset_class: OffsetClass | None

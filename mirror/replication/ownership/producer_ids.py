@@ -1,11 +1,12 @@
 """Preparation of a lane for producing: producer id, fencing, comparison after a crash.
 
 The takeover starts when the lane has its first batch to send, so idle partitions cause no work on brokers.
-Before an owner sends its first batch, these conditions hold: 1. No other owner has stored progress that is
-not loaded. This is checked after the id is taken, because a lane may have been idle, or its process frozen,
-for any time since its progress was loaded. 2. The stored progress shows an active writer (`clean` is false),
-so the next owner will compare. 3. Former owners that may have a batch in flight are fenced. 4. Their writes
-after the checkpoint are known (effectively-once) or aborted (exactly-once).
+Before an owner sends its first batch, these conditions hold: 1. The loaded progress is the latest that any
+owner has stored. The owner checks the progress after it has taken the id, because a lane may have been idle,
+or its process frozen, for any time since its progress was loaded. 2. The stored progress shows an active
+writer (`clean` is false), so the next owner will compare the destination with the source. 3. Former owners
+that may have a batch in flight are fenced. 4. The records that former owners wrote after the checkpoint are
+known (effectively-once) or aborted (exactly-once).
 
 Epochs are the proof: if the epoch of the id directly follows that of the loaded progress, the lane has had no
 owner in between, and the stored progress need not be read again.
@@ -43,8 +44,8 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Maximum number of concurrent comparisons between two clusters. Each of these readers uses some MiB outside
-of the memory budget."""
+"""Maximum number of concurrent comparisons between two clusters. Each comparison uses some MiB outside of the
+memory budget."""
 
 
 class ProducerIdManager:
@@ -216,8 +217,8 @@ class ProducerIdManager:
         return False
 
     async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
-        """Handle an id that had an owner, but has no stored progress: the progress record was lost, and the
-        records at the destination may already be copies of this lane."""
+        """Handle a lane without stored progress whose producer id had an owner: the progress record was lost,
+        and records at the destination may already be copies."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         lane.progress.target_next = first
         lane.ownership.is_forgotten = await holds_records(target, lane, first, end)
@@ -298,8 +299,9 @@ class ProducerIdManager:
     async def _mark_as_written_to(self, lane: Lane) -> None:
         """Store that the lane has an active writer.
 
-        The lane counts as not clean before the write begins. Otherwise, a checkpoint stored during the write
-        would claim a clean end of the new owner, and the next owner would not compare the destination.
+        The lane counts as not clean before the write begins. If the lane still counted as clean, a checkpoint
+        stored during the write would claim a clean end of the new owner, and the next owner would not compare
+        the destination.
         """
         lane.progress.clean = False
         try:
@@ -316,7 +318,7 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Return whether the lane has had no other owner between `former` and this one."""
+    """Return whether the lane has had no other owner between `former` and the present owner."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 

@@ -56,8 +56,9 @@ class StartPositionFinder:
     async def continue_latest(self, starting: Callable[[], list[Lane]]) -> None:
         """Keep lanes with lost progress from starting at the end, which would skip records.
 
-        They start at the committed offsets of their own consumer group. If the group has none, lanes that
-        another owner has copied before pause.
+        Lanes with lost progress start at the committed offsets of their own consumer group. Without a
+        committed offset, a lane that an owner has copied before is paused, unless the policy is to accept the
+        loss.
         """
         for lane in [lane for lane in starting() if _begins_at_end(lane) and self._may_have_progress(lane)]:
             self._runner.pause(

@@ -6,8 +6,8 @@ is read from there and matched record by record (key, value, headers, timestamp)
 checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
 batches could arrive after the comparison.
 
-A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. It
-is also possible that the lane has skipped the batch, according to its policy, and sent later batches.
+A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. The
+lane may also have skipped an undecodable batch, according to its policy, and sent later batches.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _Piece = Record | _ClosedBatch
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next batch or record that the lane would send, with the skipped offsets before it."""
+    """The next record or undecodable batch that the lane would send, with the skipped offsets before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -64,10 +64,11 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return which source records after the lane's checkpoint the destination contains in [target_next, end).
+    """Return the source records after the lane's checkpoint that the destination contains in [target_next,
+    end).
 
-    Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for a batch that the lane cannot
-    send, if the destination has records after those that precede the batch.
+    Raises Unreachable. If the lane cannot send a batch, and the destination has records after those before
+    this batch, raises the error of the batch: CorruptData, BatchTooLarge or TransformFailed.
     """
     assert lane.progress.target_next is not None, "a comparison needs a start"
     expected = _Expected(source, lane)
@@ -119,9 +120,9 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 
 
 class _Expected:
-    """Batches and records that the lane would send from its checkpoint on, in order.
+    """Records and undecodable batches that the lane would send from its checkpoint on, in order.
 
-    `trouble`: the error that stops the lane after them.
+    `trouble`: the error that stops the lane after these.
     """
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
@@ -131,7 +132,7 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Stack of the batches and records to come, with the next one at the end."""
+        """Stack of the records and undecodable batches to be compared; the next one is at the end."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
 
@@ -144,8 +145,9 @@ class _Expected:
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the batches and records that may come next: the first record, and the batches before it that
-        the lane may have skipped. Empty at the end of the source."""
+        """Return the records and batches that the destination may contain next: the first record, and the
+        undecodable batches before it, which the lane may have skipped. The result is empty at the end of the
+        source."""
         may_skip = self._class_of_refused is not None
         while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
             following = await self._next()
@@ -206,8 +208,8 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle an error in the same way as the lane, which would meet the same error if it continued before
-        that batch."""
+        """Handle an error in the same way as the lane would: if the lane continued before that batch, the
+        same error would occur."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -222,8 +224,8 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records or closed batches of an item with their source offsets, and the skipped offsets
-    between them."""
+    """Return the records or the undecodable batch of an item with their source offsets, and the skipped
+    offsets between them."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

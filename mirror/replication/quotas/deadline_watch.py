@@ -1,7 +1,7 @@
 """Priority for lanes that would otherwise lose records: monitors the lanes that catch up, and throttles
 others.
 
-`precedence` decides which lanes are throttled ("yield"). These lanes share an additional quota, which is
+`precedence` decides which lanes are throttled ("yield"). Throttled lanes share an additional quota, which is
 reported like any other quota.
 """
 
@@ -143,8 +143,8 @@ class DeadlineWatch:
 def need_of(history: LaneHistory) -> float:
     """Return the bytes per second that the lane must copy to keep its time to loss constant.
 
-    That is the size of the backlog divided by the time that its records span or, if the age of the backlog is
-    unknown, the growth rate of the log.
+    The rate is the size of the backlog divided by the time that its records span or, if the age of the
+    backlog is unknown, the growth rate of the log.
     """
     each, waypoints = history.record_bytes, history.waypoints
     if each is None or not waypoints:
@@ -160,7 +160,7 @@ def _catches_up(lane: Lane) -> bool:
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:
-    """Return the lane's quotas without the quota that lanes that yield share."""
+    """Return the lane's quotas except the quota shared by yielding lanes."""
     return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 

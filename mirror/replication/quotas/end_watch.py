@@ -1,7 +1,7 @@
 """Lookup of end offsets for partitions that are not fetched because of a quota or a throttling broker.
 
-Such lanes get no fetch responses, which contain the end offset. ListOffsets requests on a separate connection
-keep their lag known while the source responds.
+Partitions that are not fetched get no end offsets from fetch responses. ListOffsets requests on a separate
+connection keep their lag known while the source responds.
 """
 
 from __future__ import annotations

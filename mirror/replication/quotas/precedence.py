@@ -1,6 +1,6 @@
 """Order in which partitions catch up, so that as few partitions as possible lose records at the source. Pure.
 A partition is "in reach" (of retention) if its source will delete an uncopied record within ten minutes
-(`mirror.model.movement.loss`). Such a partition lacks bandwidth if its time to loss hardly grows. While a
+(`mirror.model.movement.loss`). A partition in reach lacks bandwidth if its time to loss hardly grows. While a
 partition in reach lacks bandwidth, partitions with clearly more time, or with unknown or unlimited time,
 yield: their combined rate is halved at each check, down to an eighth of the worker's throughput. The rate
 rises again when no partition lacks bandwidth. Partitions are therefore throttled only as far as needed, and
@@ -8,9 +8,9 @@ every partition keeps a minimum rate. If no partition is in reach, none yields.
 
 Copying by the earliest deadline saves all partitions if that is possible. A partition is safe if its copy
 rate is at least `need`, the bytes that the source log contains per second of the backlog. If the sum of the
-needs exceeds the worker's throughput, all partitions would lose records one after another. So the partitions
-with the largest needs are given up until the remaining needs fit, which saves the most partitions. A
-partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
+needs exceeds the worker's throughput, all partitions would lose records one after another. The partitions
+with the largest needs are therefore given up until the remaining needs fit, which saves the most partitions.
+A partition is also given up if its time has run out, or if its time keeps shrinking although other partitions
 have yielded for a while, because then the bottleneck is elsewhere. Partitions that are given up yield too,
 and are checked again each time.
 """
@@ -39,7 +39,7 @@ _FADING: Final = 0.98
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
-"""Tolerance for estimation errors: while there is time, no partition is given up if the needs exceed the
+"""Tolerance for estimation errors: unless a loss is near, no partition is given up if the needs exceed the
 throughput by less than this factor."""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
@@ -55,7 +55,7 @@ class CatchUp(NamedTuple):
 
     `left`: seconds until its source deletes an uncopied record; None if no record is deleted, or if the time
     is unknown. `growth`: change of `left` per second; None while the lane is new. `need`: bytes per second
-    that the lane must copy to keep `left` constant. `speed`: bytes per second that it copies.
+    that the lane must copy to keep `left` constant. `speed`: bytes per second that the lane copies.
     """
 
     key: LaneKey
@@ -70,8 +70,8 @@ class Precedence:
     """Lanes that yield, and the bytes per second that they share.
 
     `capacity`: highest known throughput of the worker in bytes per second. `given_up`: lanes that are given
-    up, and until when. `in_vain_since`: time since which other lanes have had the minimum rate, although the
-    time of all prioritized lanes keeps shrinking.
+    up, and until when. `in_vain_since`: time since which the time to loss of all prioritized lanes has kept
+    shrinking, although the yielding lanes have the minimum rate.
     """
 
     waiting: frozenset[LaneKey] = frozenset()
@@ -152,8 +152,8 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Give up the largest prioritized lane if the time of all of them keeps shrinking for a while although
-    other lanes have the minimum rate."""
+    """Give up the prioritized lane with the largest need if the time to loss of all prioritized lanes has
+    kept shrinking for a while, although the yielding lanes have the minimum rate."""
     is_in_vain = all(lane.growth is not None and lane.growth < _FALLING for lane in first)
     if after.rate > least or not is_in_vain:
         return replace(after, in_vain_since=None)

@@ -1,8 +1,9 @@
 """Reports of lanes delayed by a quota: of their task, their datastream or a broker.
 
-Such lanes copy at the intended rate, so they are not paused. The quota is reported once it delays a lane for
-a considerable share of the time, until it hardly does. The first report follows within two seconds, so that
-the cause is known when the first records are late.
+Lanes delayed by a quota copy at the intended rate, so they are not paused. The report starts when the quota
+delays a lane for a considerable share of the time (`_HELD_SHARE`), and ends when this share is small
+(`_FREE_SHARE`). The first report follows within two seconds, so that the cause is known when the first
+records are late.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _REPORT_SECONDS: Final = 5.0
 _HELD_SHARE: Final = 0.2
 """Minimum share of the time for a delay to be reported."""
 _FREE_SHARE: Final = 0.05
-"""Share of the time below which the report ends."""
+"""If a delay takes less than this share of the time, its report ends."""
 _OTHER_SHARE: Final = 0.25
-"""Change of the share that triggers a new report."""
+"""A delay is reported again if its share of the time has changed by this much."""
 _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
@@ -62,7 +63,7 @@ class QuotaWatch:
         self._waiting[lane] = held, bucket
 
     def pump(self, now: float) -> None:
-        """Report new delays every second, and changed ones every few seconds."""
+        """Report new delays every second, and changed delays every few seconds."""
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
@@ -92,7 +93,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
     def _take_own(self, now: float) -> None:
-        """Note the delays by quotas of Headrace."""
+        """Record the delays by quotas of Headrace."""
         for lane, (held, bucket) in list(self._waiting.items()):
             if spent := held.take(now):
                 self._note(lane, QuotaDelay(0.0, _name_of(bucket), QuotaOwner(bucket.owner)), spent)
@@ -103,7 +104,8 @@ class QuotaWatch:
         self._delayed[lane, delay] = self._delayed.get((lane, delay), 0.0) + seconds
 
     def _longest(self, passed: float) -> dict[Lane, QuotaDelay]:
-        """Return the quota that delays each lane most, and its share of the time that has passed."""
+        """Return the quota that delays each lane most, with the share of the elapsed time in which it delays
+        the lane."""
         found: dict[Lane, QuotaDelay] = {}
         for (lane, delay), seconds in self._delayed.items():
             known = found.get(lane)

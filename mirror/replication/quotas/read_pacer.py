@@ -1,4 +1,4 @@
-"""Pacing of fetches: when a lane fetches, by its buffer, quotas and end, and in which tier, by its lag."""
+"""Pacing of fetches: buffer, quotas and end offset determine when a lane fetches; its lag, in which tier."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ReadPacer:
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
         """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
 
-        With `waits`, fetching does not start at once.
+        With `waits`, fetching does not start immediately.
         """
         end = lane.read.readable_end
         if lane.read.is_live:

@@ -37,7 +37,7 @@ class LaneFailures:
             known.sentence, known.until, known.side = sentence, now + seconds, side
 
     def forget(self, lane: Lane, side: PauseCause | None = None) -> None:
-        """Clear the lane's failure; with `side`, only if that cluster failed."""
+        """Clear the lane's failure. `side`: clear only a failure of this cluster."""
         known = self.by_lane.get(lane)
         if known is not None and side in (None, known.side):
             del self.by_lane[lane]

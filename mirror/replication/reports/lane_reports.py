@@ -16,8 +16,8 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """Report of a lane for the time since this engine started it; `offsets` (by class) and `map_runs` cover
-    all time.
+    """Report of a lane for the time since this engine started it; `offsets` (by class) and `map_runs` also
+    cover the time before this start.
 
     `bytes`: size as fetched; `payload_bytes`: size before compression, if known. `foreign_records`: number of
     destination offsets that other producers wrote between records of the lane. `in_flight`: offsets read

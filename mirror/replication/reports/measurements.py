@@ -27,9 +27,9 @@ _OVERDUE_SECONDS: Final = 1.0
 class MeasurementInterval(NamedTuple):
     """Interval of a measurement, and the instance that measures.
 
-    `time_ms`, `interval_ms`: end and length of the interval. `now`: its end in monotonic seconds. `asked`:
-    time, in monotonic seconds, at which the oldest outstanding fetch or produce response of any broker was
-    due. `silent`: `Cluster.silent_since` of clusters with overdue responses.
+    `time_ms`, `interval_ms`: end and length of the interval. `now`: end of the interval in monotonic seconds.
+    `asked`: due time, in monotonic seconds, of the oldest outstanding fetch or produce response of any
+    broker. `silent`: `Cluster.silent_since` of clusters with overdue responses.
     """
 
     end_ms: int
@@ -48,8 +48,8 @@ class MeasurementInterval(NamedTuple):
 def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | None:
     """Return the measurement of the lane since the last call.
 
-    Returns None before the first response of the source, and for an idle lane after a first measurement has
-    shown it as idle; readers can rely on the last measurement of a lane. CPU times are costs from `cost_of`;
+    Returns None before the first response of the source, and for an idle lane that the previous measurement
+    already shows as idle: the last measurement of a lane stays valid. CPU times are costs from `cost_of`;
     `share_cpu` scales them to the worker's CPU time.
     """
     if lane.read.high_watermark < 0:
@@ -126,8 +126,9 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
     """Return for how long responses to the lane are overdue at `now` (monotonic seconds).
 
     A connection carries the requests of many lanes, and the broker responds to them in order. `silent`: as in
-    `MeasurementInterval`, for the destination. Before its first batch a lane requests a producer id and more
-    over several connections; an overdue response to any of them counts as an overdue produce response.
+    `MeasurementInterval`, for the destination. Before its first batch, a lane sends several requests, such as
+    for a producer id, on several connections; an overdue response to any of these requests counts as an
+    overdue produce response.
     """
     fetch, produce = 0.0, now - max(lane.ownership.claimed_at, silent)
     if lane.reader is not None and not lane.read.waits:
@@ -141,7 +142,7 @@ def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
 
 
 def windows_of(lane: Lane) -> LaneWindows:
-    """Return the windows of brokers that limit the rate of the lane."""
+    """Return the limits that the brokers' socket buffers set to the rate of the lane."""
     return LaneWindows(
         lane.reader.window_limit() if lane.reader is not None and not lane.read.waits else None,
         lane.writer.window_limit(lane) if lane.writer is not None and lane.queue.in_flight else None,
@@ -154,7 +155,7 @@ def _overdue(seconds: float) -> float | None:
 
 def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
     """Return the age of the oldest readable source record that is not acknowledged; 0 if there is none, None
-    if unknown. `has_response`: result of the function of that name.
+    if unknown. `has_response`: result of the function `has_response`.
 
     If the oldest waiting record was fetched, its age is that of the first record in its batch. A record that
     was not fetched yet is younger than the records delivered before it, and arrived after the lane last

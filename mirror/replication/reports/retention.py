@@ -23,7 +23,7 @@ _Topic = tuple[ClusterRef, str]
 class RetentionBook:
     """Cache of topic retention, refreshed from the cluster when an entry is missing or some minutes old.
 
-    Retention stays unknown without the right to describe the topic.
+    Retention stays unknown without the permission to describe the topic.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -32,7 +32,8 @@ class RetentionBook:
         self._wanted: dict[ClusterRef, set[str]] = {}
 
     def of(self, source: ClusterRef, topic: str) -> Retention:
-        """Return the last known retention. If it is missing or old, request it in the background."""
+        """Return the last known retention. If the retention is missing or old, request it in the
+        background."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
             self._request(source, topic)

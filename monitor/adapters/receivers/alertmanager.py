@@ -17,7 +17,8 @@ from monitor.alerts.settings import AlertmanagerSettings
 
 PATH: Final = "/api/v2/alerts"
 _MISSED_REFRESHES: Final = 4
-"""Number of refresh intervals after which Alertmanager resolves an alert, as for Prometheus."""
+"""Number of refresh intervals without a refresh after which Alertmanager resolves an alert. Prometheus uses
+the same number."""
 
 
 class Alertmanager:
@@ -50,9 +51,9 @@ class Alertmanager:
 def posted(notice: AlertNotice, now_ms: int, valid_ms: int) -> dict[str, Any]:
     """Return a `postableAlert`. A firing alert expires after `valid_ms` unless it is posted again.
 
-    Start and end of a resolved alert are limited to the current time, in case the clock was ahead:
-    Alertmanager rejects alerts that end before they start, and an alert that ends in the future would still
-    fire."""
+    Start and end of a resolved alert are limited to the current time, in case the clock was ahead before.
+    Alertmanager rejects alerts that end before they start, and treats an alert that ends in the future as
+    firing."""
     ends_ms = now_ms + valid_ms if notice.ended_ms is None else min(notice.ended_ms, now_ms)
     return {
         "labels": dict(notice.labels),

@@ -1,9 +1,9 @@
 """Thread of one receiver.
 
-An unreachable, frozen or slow receiver delays nothing else. Alerts that no turn of the monitor has confirmed
-for the duration of a lease are not sent, because another monitor may be active and may have resolved them.
-Nothing is sent while `may_tell` returns False: a monitor that was frozen while another one took over must not
-send outdated alerts.
+An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert is not sent if
+no turn of the monitor has confirmed it for the duration of a lease, because another monitor may be active and
+may have resolved the alert. Nothing is sent while `may_tell` returns False: a monitor that was frozen while
+another monitor took over must not send outdated alerts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 class Delivery:
     """Sends the contents of an outbox to its receiver. `name`: name in logs and metrics. `takes_watchdog`:
-    whether to send the watchdog. `may_tell`: returns whether this monitor is certainly the active one."""
+    whether to send the watchdog alert to this receiver. `may_tell`: returns whether this monitor is certainly
+    the active one."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Delivery:
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.failure = ""
-        """Reason of the last failed attempt; empty if the last attempt succeeded or there was none.
+        """Reason why the last attempt failed; empty if it succeeded, or before the first attempt.
         Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
@@ -83,14 +84,14 @@ class Delivery:
             self._metrics.count_dropped(self.name, dropped)
 
     def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str]) -> None:
-        """Continue with alerts of a previous monitor. `delivered`: keys of the alerts that the receiver has
-        taken."""
+        """Continue with the alerts of a previous monitor. `delivered`: keys of the alerts that the receiver
+        has accepted."""
         with self._changed:
             self._outbox.restore(notices, delivered, self._clock.monotonic())
 
     @property
     def told(self) -> frozenset[str]:
-        """Keys of the firing alerts that the receiver has taken."""
+        """Keys of the firing alerts that the receiver has accepted."""
         with self._changed:
             return self._outbox.told
 

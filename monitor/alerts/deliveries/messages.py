@@ -9,14 +9,14 @@ from mirror.errors import legible
 from monitor.alerts.alert import ALERTNAME, AlertNotice, rfc3339
 
 _MOST_SHOWN: Final = 20
-"""Maximum number of alerts shown in full in a message."""
+"""Maximum number of alerts in the text of a message; further alerts are only counted."""
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
-"""End time of a firing alert in Alertmanager's format."""
+"""Value of `endsAt` that Alertmanager uses for firing alerts."""
 _LONGEST_SUBJECT: Final = 150
 
 
 def grouped_by(labels: Sequence[str]) -> Callable[[AlertNotice], tuple[str, ...]]:
-    """Return a function that maps a notice to its group: its values of these labels."""
+    """Return a function that maps a notice to its group: the notice's values of the given labels."""
     return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
 
 
@@ -32,8 +32,8 @@ def subject_of(notices: Sequence[AlertNotice]) -> str:
 
 
 def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
-    """Return the text of a message: the subject, then firing alerts, then resolved ones. `as_slack`: escape
-    for Slack, so that a name cannot mention a whole channel."""
+    """Return the text of a message: the subject, then firing alerts, then resolved alerts. `as_slack`:
+    whether to escape for Slack, so that a name cannot mention a whole channel."""
     shown = sorted(notices, key=lambda notice: not notice.is_firing)
     lines = [subject_of(notices), *(line for notice in shown[:_MOST_SHOWN] for line in _lines_of(notice))]
     if len(shown) > _MOST_SHOWN:

@@ -1,12 +1,11 @@
-"""Outbox of one receiver: pending alerts and the time to send them. Pure. It contains the latest state of
-each alert, not its history.
+"""Outbox of one receiver: the latest state of each pending alert, and the time to send it. Pure.
 
 A new state is delayed by `gather_seconds`, so that alerts with a common cause share a message. A firing alert
 is sent again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first
-attempt is never sent. If the receiver does not respond, the next attempt follows after a second, then after
-twice the previous pause, up to `most_retry_seconds`, and sends the state at that time.
+attempt is never sent. If the receiver does not respond, the first retry follows after one second. The
+interval then doubles up to `most_retry_seconds`. A retry sends the state at the time of the retry.
 
-A message contains the alerts of one group, so no part of an accepted message is sent again.
+A message contains alerts of one group only, so no part of an accepted message has to be sent again.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Timing and limits of an outbox. `capacity`: maximum number of firing alerts, and of resolved alerts;
-    `most_at_once`: maximum number of alerts in one message."""
+    """Timing and limits of an outbox. `capacity`: maximum number of firing alerts, and separately of resolved
+    alerts; `most_at_once`: maximum number of alerts in one message."""
 
     gather_seconds: float
     refresh_seconds: float
@@ -35,9 +34,9 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox. `due_at`: time at which its current state is to be sent. `is_current`: whether
-    the monitor has confirmed the alert since it was last sent. `was_tried`: whether it was sent while firing,
-    so that the receiver may have it."""
+    """An alert in the outbox. `due_at`: time at which its current state is due to be sent. `is_current`:
+    whether the monitor has confirmed the alert since it was last sent. `was_tried`: whether a send was
+    attempted while the alert was firing, so that the receiver may have received it."""
 
     notice: AlertNotice
     due_at: float
@@ -64,20 +63,20 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of alerts whose latest state the receiver does not have."""
+        """Number of alerts whose latest state the receiver has not accepted yet."""
         return sum(map(_is_new, self._entries.values()))
 
     @property
     def told(self) -> frozenset[str]:
-        """Keys of the firing alerts that the receiver has."""
+        """Keys of the firing alerts that the receiver has accepted."""
         entries = self._entries.items()
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
-        """Update the firing alerts, by key, and the alerts that ended since the last call.
+        """Replace the firing alerts (by key), and add the alerts that ended since the last call.
 
-        Return the number of alerts dropped for lack of capacity. Dropped alerts that still fire are accepted
-        by a later call."""
+        Return the number of alerts dropped for lack of capacity. A later call can add a dropped alert if it
+        still fires."""
         due_at = now + self._schedule.gather_seconds
         self._note_ends(ended, due_at)
         for key, entry in list(self._entries.items()):
@@ -101,8 +100,8 @@ class Outbox:
     def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str], now: float) -> None:
         """Continue with firing alerts of a previous monitor.
 
-        The receiver has the alerts whose keys are in `delivered`, and may have the others, which are sent
-        again when they are offered. The end of every alert is sent."""
+        `delivered`: keys of the alerts that the receiver has accepted. The other alerts are sent again when
+        the monitor confirms them. When an alert ends, its end is sent in either case."""
         for notice in notices:
             is_delivered = notice.key in delivered
             wait = self._schedule.refresh_seconds if is_delivered else self._schedule.gather_seconds
@@ -111,8 +110,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts that were sent. Beyond the capacity, drop the oldest: after a long outage,
-        the current state matters more than the past."""
+        """Queue the ends of alerts that were sent before. If more than `capacity` ends are queued, drop the
+        oldest: after a long outage of the receiver, the current state matters more than the history."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -128,8 +127,8 @@ class Outbox:
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
         """Return the next message if one is due, else nothing.
 
-        Report its outcome with one of the next three methods. `is_last`: do not wait to gather more
-        alerts."""
+        The caller reports the result with `delivered`, `failed` or `refused`. `is_last`: whether to send at
+        once instead of waiting for more alerts."""
         if now < self._retry_at:
             return ()
         wanted = [
@@ -149,7 +148,7 @@ class Outbox:
         return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
-        """Record that the receiver has accepted a message, or will never accept it in this form."""
+        """Record that the receiver has accepted a message, or has rejected its content permanently."""
         self._retry_at = self._pause = 0.0
         for notice in notices:
             entry = self._entries.get(notice.key)
@@ -162,19 +161,19 @@ class Outbox:
             entry.is_current = False  # until the monitor confirms it again
 
     def failed(self, now: float, retry_after: float = 0.0) -> None:
-        """Record that the receiver did not respond, or asked to retry later."""
+        """Record that the receiver did not respond, or requested a later retry."""
         most = self._schedule.most_retry_seconds
         self._pause = min(most, 2 * self._pause or _FIRST_RETRY_SECONDS)
         self._retry_at = now + max(self._pause, min(retry_after, most))
 
     def refused(self, now: float) -> None:
-        """Record that the receiver rejects messages until an operator intervenes. Retries use the longest
-        interval."""
+        """Record that the receiver will reject all messages until an operator intervenes. Retries use the
+        longest interval."""
         self._pause = self._schedule.most_retry_seconds
         self._retry_at = now + self._pause
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the current state was not sent yet. It can then be sent early with other alerts of its
-    group."""
+    """Return whether the current state has not been sent yet. An unsent state is sent early if another alert
+    of its group is due."""
     return not entry.is_told and entry.time() < NEVER

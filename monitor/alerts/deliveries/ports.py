@@ -21,9 +21,10 @@ class Receiver(Protocol):
     """A destination of alerts. Called by one thread at a time."""
 
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
-        """Send one message. Returns within the receiver's own time-out.
+        """Send one message. Returns within the time-out of the receiver.
 
-        Raises Unreachable if a retry may succeed, RetryLater, Refused if an operator must change the
-        configuration, InvalidRequest if the receiver will never accept this message.
+        Raises Unreachable if a retry may succeed, RetryLater if the receiver states when to retry, Refused if
+        an operator must change the configuration, and InvalidRequest if the receiver will never accept this
+        message.
         """
         ...

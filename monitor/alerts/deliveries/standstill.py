@@ -1,9 +1,9 @@
 """Detection of pauses of the whole process, after which another monitor may be active. Thread-safe.
 
 A thread checks the clock twice a second. If much more time has passed between two checks, the process was
-stopped or its machine was frozen. In this time the ZooKeeper session of the leader may have expired, and the
-next leader may have resolved the alerts. Nothing is therefore sent until the lease is renewed or, if the
-service does not respond, for the duration of a lease.
+stopped or its machine was frozen. During the pause the ZooKeeper session of the leader may have expired, and
+the next leader may have resolved the alerts. Alerts are therefore sent again only after the monitor has
+renewed its lease or, if the service does not respond, after the duration of a lease.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mirror.ports import Clock
 
 _LOOK_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 2.0
-"""Longest normal gap between two checks. A ZooKeeper session lasts at least four seconds and is renewed after
-each third."""
+"""Longest normal gap between two checks. A ZooKeeper session lasts at least four seconds, and is renewed at
+every third of its duration."""
 
 
 class PauseDetector:
@@ -51,13 +51,13 @@ class PauseDetector:
             return self._count
 
     def settle(self, count: int) -> None:
-        """Record that this monitor was confirmed as active by a request made after `count` pauses."""
+        """Record that a request sent after `count` pauses has confirmed this monitor as the active one."""
         with self._lock:
             self._settled = count
 
     @property
     def is_settled(self) -> bool:
-        """True if state from before the last pause may be sent."""
+        """True if the monitor may send alerts that it evaluated before the last pause."""
         with self._lock:
             self._look()
             lasted = self._clock.monotonic() - self._ended_at

@@ -204,8 +204,8 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
     client: Client, site: Site
 ) -> None:
     site.create()
-    follower, dropped = site.follower.follower, frozenset({("kind", "events")})
-    follower.event_drops = lambda: Drops(7, "Local: Queue full")
+    dropped = frozenset({("kind", "events")})
+    site.follower.event_drops = lambda: Drops(7, "Local: Queue full")
     site.follower.turn()
     answer = client.get("/v1/health")
     part = answer.json()["parts"]["events records"]
@@ -213,7 +213,7 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
     assert "7 " in part["sentence"]
     assert "Local: Queue full" in part["sentence"]
     assert samples(client)["headrace_dropped_records_total", dropped] == 7
-    follower.event_drops = lambda: Drops(7)
+    site.follower.event_drops = lambda: Drops(7)
     site.follower.turn()
     assert "events records" not in client.get("/v1/health").json()["parts"]
     assert samples(client)["headrace_dropped_records_total", dropped] == 7

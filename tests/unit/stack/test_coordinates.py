@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from stack.errors import JarsUnavailable, UnknownName
-from stack.jars.coordinates import SET_NAMES, Artefact, artefacts_of, format_list, list_file, parse_list
+from stack.jars.coordinates import (
+    KAFKA_RELEASES,
+    SET_NAMES,
+    Artefact,
+    artefacts_of,
+    format_list,
+    list_file,
+    parse_list,
+)
 from stack.jars.lists import without_those_of_pyspark
 
 _SUM = "0123456789abcdef" * 4
@@ -45,7 +53,7 @@ def test_an_unknown_set_is_refused() -> None:
     assert all(name in caught.value.advice for name in SET_NAMES)
 
 
-@pytest.mark.parametrize("name", SET_NAMES)
+@pytest.mark.parametrize("name", [*SET_NAMES, *KAFKA_RELEASES])
 def test_the_committed_lists_are_whole_and_name_no_host(name: str) -> None:
     artefacts = artefacts_of(name)
     assert len({artefact.coordinate for artefact in artefacts}) == len(artefacts)

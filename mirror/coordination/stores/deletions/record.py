@@ -2,7 +2,7 @@
 
 A deletion is recorded in the transaction that removes the definition, so a store that was restored from older
 data contains either both the definition and no record, or only the record. Deletions are stored in `BUCKETS`
-nodes, each with its latest ones, so the size is bounded.
+nodes. Each node keeps only its latest deletions, so the size is bounded.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records in the store. Thread-safe. A datastream that was created again after its deletion is newer than
-    the record."""
+    """Records in the store. Thread-safe. A datastream that was recreated after its deletion is newer than the
+    record, and does not count as deleted."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def changes(self, name: DatastreamName, created_ms: int) -> tuple[NodeChange, ...]:
-        """Return the changes that record a deletion, for the transaction that deletes it. `created_ms`: upper
-        bound of the creation time (epoch ms)."""
+        """Return the changes that record the deletion of a datastream, for the transaction that deletes the
+        definition. `created_ms`: upper bound of the creation time (epoch ms)."""
         path = _path(name)
         node = self._nodes.read_present([path]).get(path)
         known = {**_read(path, node)}
@@ -46,8 +46,8 @@ class Deletions:
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
-        """Return changes with which a transaction fails if a deletion of this datastream is recorded
-        concurrently; None if the datastream was deleted."""
+        """Return changes that make a transaction fail if a deletion of this datastream is recorded
+        concurrently. Return None if the datastream was deleted."""
         path = _path(datastream.name)
         node = self._nodes.read_present([path]).get(path)
         moment = _read(path, node).get(datastream.name)
@@ -58,7 +58,7 @@ class Deletions:
         return (NodeWrite(path, node.data, node.version),)
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
-        """Return the names of the given definitions that were deleted."""
+        """Return the names of the datastreams whose deletion is recorded."""
         wanted = {datastream.name: datastream for datastream in datastreams}
         paths = {name: _path(name) for name in wanted}
         present = self._nodes.read_present(sorted(set(paths.values()))) if wanted else {}

@@ -45,7 +45,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> Datastream:
-    """Parse a definition. Unknown fields are ignored: a newer version may have written them.
+    """Parse a definition. Ignore unknown fields, which a newer version may have written.
 
     Raises InvalidRequest, and no other exception, for a damaged document.
     """
@@ -137,5 +137,6 @@ def _resumption(document: Mapping[str, Any]) -> Resumption:
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return start, requester and end of a pause. Older versions did not write the end."""
+    """Return start, requester and end of a pause. The end may be missing, because older versions did not
+    write it."""
     return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")

@@ -1,1 +1,1 @@
-"""Counters that make concurrent changes of one group or owner conflict. Read `guard.py`."""
+"""Counters that detect concurrent changes of the same group or owner. Read `guard.py`."""

@@ -2,9 +2,9 @@
 concurrently.
 
 A caller reads the counters of the groups and owners concerned, checks its change, and writes the counters in
-the transaction that stores the change. If two changes are checked concurrently, the second conflicts. Names
-share `BUCKETS` counters that are never removed, so their number is bounded and they never restart. If two
-names share a counter, a change may be retried unnecessarily.
+the transaction that stores the change. If two changes are checked concurrently, the second write fails. All
+names share `BUCKETS` counters. Counters are never removed, so their number is bounded and their values never
+restart. If two names share a counter, a change may be retried unnecessarily.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """Counters of some groups and owners as of the last `read`. `names`: arbitrary texts, such as names of
+    """Counters of some groups and owners as of the last `read`. `names`: arbitrary strings, such as names of
     groups."""
 
     def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
@@ -36,15 +36,15 @@ class Guard:
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return the operations with which a transaction fails if the same names were changed
-        concurrently."""
+        """Return the operations that make a transaction fail if the same names are changed concurrently."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()
         )
 
     def advance(self) -> None:
-        """Count the caller's own transaction, so that its next transaction does not conflict with it."""
+        """Count the caller's own transaction, so that the caller's next transaction does not conflict with
+        it."""
         for path, version in self._versions.items():
             self._versions[path] = 0 if version is None else version + 1
 

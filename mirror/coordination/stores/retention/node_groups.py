@@ -1,4 +1,4 @@
-"""Cache of the group of each child of a node."""
+"""Caches to which group each child of a node belongs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NodeGroups:
         self._known[node] = group
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the groups by node, in this order, without nodes that were removed in the meantime."""
+        """Return the group of each node, in the given order. Omit nodes that were removed in the meantime."""
         known = self._known
         unknown = [f"{self._parent}/{name}" for name in names if name not in known]
         read: dict[str, str] = {}

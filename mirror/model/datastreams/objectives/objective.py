@@ -15,7 +15,7 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Upper limit of a percentage. Because it is below 100, the error budget is never zero and can be a
+"""Upper limit of a percentage. Because the limit is below 100, the error budget is never zero and can be a
 divisor."""
 
 
@@ -50,7 +50,7 @@ class Objective:
 
     @property
     def text(self) -> str:
-        """Text form; `read_objective` is the inverse."""
+        """The objective as text; `read_objective` parses the text."""
         return (
             f"p{percent_text(self.percentile)} within {self.milliseconds} ms over {self.window_seconds} s, "
             f"{percent_text(self.target_percent)} % over {self.period_days} d"

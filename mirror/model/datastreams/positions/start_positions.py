@@ -43,7 +43,7 @@ class StartPositions:
 
     @property
     def text(self) -> str:
-        """Metadata form; `read_positions` is the inverse."""
+        """The positions as metadata value; `read_positions` parses the value."""
         return json.dumps(self.document, separators=(",", ":"))
 
 

@@ -7,7 +7,13 @@ from typing import Final
 
 from tests.fakes.broker.handlers import acls, api_versions
 from tests.fakes.broker.handlers.entry import Handler
-from tests.fakes.broker.handlers.groups import describe_groups, list_groups, offset_commit, offset_fetch
+from tests.fakes.broker.handlers.groups import (
+    describe_groups,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+    share_groups,
+)
 from tests.fakes.broker.handlers.records import (
     delete_records,
     describe_log_dirs,
@@ -54,6 +60,8 @@ _ALL: Final = (
     delete_topics.HANDLER,
     describe_groups.HANDLER,
     describe_groups.CONSUMERS,
+    describe_groups.STREAMS,
+    *share_groups.HANDLERS,
     describe_log_dirs.HANDLER,
     *acls.HANDLERS,
 )

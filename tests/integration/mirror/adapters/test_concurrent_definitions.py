@@ -55,7 +55,7 @@ class Service:
         )
         quotas = {f"team-{number}": QUOTA for number in range(ROUNDS)}
         admission = replace(OPEN_CLUSTERS, quotas=quotas)
-        return Control(stores, admission, clock, gate_of(session, clusters, clock))
+        return Control.build(stores, admission, clock, gate_of(session, clusters, clock))
 
     def create_at_once(self, datastreams: Sequence[Datastream]) -> list[HeadraceError | None]:
         """Start all creations together; return the error of each, or None."""

@@ -52,7 +52,7 @@ class Instances:
         )
         if name:
             session.script = self.lockstep.gate(name)
-        return Control(stores, replace(OPEN_CLUSTERS, quotas=QUOTAS), clock, gate)
+        return Control.build(stores, replace(OPEN_CLUSTERS, quotas=QUOTAS), clock, gate)
 
     def creation(self, name: str, datastream: Datastream) -> Callable[[], object]:
         control = self.control(name)

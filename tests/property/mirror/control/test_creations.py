@@ -83,7 +83,7 @@ class Creators:
         )
         if is_gated:
             session.script = self.lockstep.gate(name)
-        return Control(stores, OPEN_CLUSTERS, clock, gate)
+        return Control.build(stores, OPEN_CLUSTERS, clock, gate)
 
     def run(self, names: str) -> dict[str, BaseException | None]:
         return self.lockstep.run({name: self.create(name) for name in names})

@@ -53,7 +53,7 @@ class ConcurrentWriters:
             DefinitionStore(session), RequestQueue(session), Membership(session), EventLog(session)
         )
         session.script = self.lockstep.gate(name)
-        return Control(stores, OPEN_CLUSTERS, ManualClock(1), gate)
+        return Control.build(stores, OPEN_CLUSTERS, ManualClock(1), gate)
 
     def update(self, name: str, *, is_exact: bool) -> Callable[[], object]:
         """Return an update of the version read by all: a metadata key with the writer's name."""

@@ -23,12 +23,13 @@ _OFFSETS = st.integers(0, 20)
 
 
 @given(_GROUPS, _GROUPS)
-def test_no_share_group_and_no_group_with_members_is_committed(
+def test_no_group_of_another_type_and_none_with_members_is_committed(
     source: ListedGroup, target: ListedGroup
 ) -> None:
     found = group_hindrance(source, target)
-    if "share" in (source.kind, target.kind):
-        assert found is FollowReason.SHARE_GROUP
+    is_new = target == ListedGroup()
+    if (source.kind == "share") != (target.kind == "share") and not (is_new and source.kind == "share"):
+        assert found is FollowReason.OTHER_TYPE
     elif target.state not in ("", "Empty", "Dead"):
         assert found is FollowReason.MEMBERS
     else:

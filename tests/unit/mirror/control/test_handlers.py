@@ -59,7 +59,7 @@ class ControlRig:
         self.definitions = DefinitionStore(self.server.session())
         self.requests = RequestQueue(self.server.session())
         self.told: list[PlacementEvent] = []
-        self.control = Control(
+        self.control = Control.build(
             ControlStores(
                 DefinitionStore(self.session),
                 RequestQueue(self.session),

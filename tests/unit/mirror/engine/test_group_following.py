@@ -21,6 +21,7 @@ from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, re
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
@@ -189,13 +190,6 @@ def test_a_reset_at_the_destination_holds_until_the_group_reads_on(following: Fo
     assert following.look() == (R.FORWARD, 18)
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_no_offset_is_committed_under_the_name_of_a_share_group(following: Following, side: str) -> None:
-    following.at_source(12)
-    getattr(following.fakes, side).group_states["billing"] = ("Share", "Empty")
-    assert following.look() == (R.SHARE_GROUP, None)
-
-
 def test_a_share_group_that_appears_before_the_commit_is_reported(following: Following) -> None:
     target = following.fakes.target
 
@@ -204,7 +198,7 @@ def test_a_share_group_that_appears_before_the_commit_is_reported(following: Fol
 
     following.at_source(12)
     target.faults.plant(OFFSET_COMMIT, Run(appear))
-    assert following.look() == (R.SHARE_GROUP, None)
+    assert following.look() == (R.OTHER_TYPE, None)
 
 
 def test_only_selected_groups_with_positions_in_the_topics_follow(following: Following) -> None:
@@ -366,6 +360,25 @@ def test_no_group_follows_in_a_topic_that_is_written_at_both_clusters(
     following.follower = GroupFollower(following.context, replace(following.job, **more), following.log)
     following.at_source(12)
     assert following.look() == (R.TWO_WAY, None)
+
+
+def test_a_position_before_the_copies_is_not_moved_past_earlier_records(fakes: MirroredFakes) -> None:
+    """After a switch-over, the destination has earlier records under other offsets, and a group may not have
+    read them."""
+    fakes.make_topic("t")
+    fakes.target.write("t", fakes.records(0, 5))
+    fakes.write("t", 0, 20)
+    fakes.source.groups["g"] = {("t", 0): 12}
+    fakes.start("t", group="orders", start=StartPosition.COMMITTED, consumer_group="g")
+    fakes.run(1.0)
+    fakes.stop()
+    following = Following(fakes)
+    with closing(following.context):
+        following.at_source(3)
+        fakes.target.groups["billing"] = {("t", 0): 2}
+        assert following.look() == (R.BEFORE_COPIES, 2)
+        following.at_source(15)
+        assert following.look() == (R.FORWARD, 8)
 
 
 def test_an_opposite_datastream_of_other_topics_does_not_matter(following: Following) -> None:

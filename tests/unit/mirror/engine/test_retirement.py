@@ -183,7 +183,7 @@ def test_a_topic_in_use_is_not_proposed(retiring: Retiring) -> None:
     assert retiring.stored is None
 
 
-@pytest.mark.parametrize("kind", ["Classic", "Consumer", ""])
+@pytest.mark.parametrize("kind", ["Classic", "Consumer", "Share", "Streams", ""])
 def test_a_member_without_offsets_is_a_reader(retiring: Retiring, kind: str) -> None:
     retiring.source.group_states["live"] = (kind, "Stable")
     retiring.source.group_members["live"] = {"t"}
@@ -194,8 +194,15 @@ def test_a_member_without_offsets_is_a_reader(retiring: Retiring, kind: str) -> 
     assert KeepReason.READERS not in retiring.reasons("busy")
 
 
+def test_a_share_group_without_members_is_a_reader_by_its_start_offset(retiring: Retiring) -> None:
+    retiring.source.group_states["shared"] = ("Share", "Empty")
+    read(retiring.source, "t", group="shared")
+    assert retiring.reasons() == {KeepReason.READERS}
+    assert KeepReason.READERS not in retiring.reasons("busy")
+
+
 def test_groups_whose_topics_are_unknown_keep_every_topic(retiring: Retiring) -> None:
-    retiring.source.group_states["shared"] = ("Share", "Stable")
+    retiring.source.group_states["shared"] = ("Streams", "Stable")  # without a topology
     assert retiring.reasons() == {KeepReason.UNKNOWN_READERS}
     assert retiring.evidence().unknown_groups == ("shared",)
     retiring.source.group_states = {"live": ("Classic", "PreparingRebalance")}

@@ -257,7 +257,7 @@ def test_back_too_late_but_with_the_same_session_it_joins_anew(service: Service)
 def test_a_lost_session_ends_everything_at_once_and_a_new_one_begins_anew(service: Service) -> None:
     service.publish(MINE)
     rig, joined = FollowerRig(service.server), list[LiveInstance | None]()
-    rig.follower.on_joined = joined.append
+    rig.on_joined = joined.append
     rig.turn()
     rig.lose()
     rig.turn()

@@ -38,7 +38,7 @@ class ServiceRig:
         self.server = FakeZooKeeper()
         self.follower = FollowerRig(self.server)
         self.leader = LeaderRig(self.follower.session, {})
-        self.follower.follower.on_joined = self.leader.leader.joined
+        self.follower.on_joined = self.leader.leader.joined
         self.session = Session(self.follower.session, failure)
         self.instance = Instance(
             self.session,

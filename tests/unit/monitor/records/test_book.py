@@ -11,6 +11,7 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.worth import PredictedSaving
+from monitor.alerts.catalogue import CATALOGUE
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import TurnResult
@@ -20,6 +21,7 @@ from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement, StateCount
 from monitor.objectives.late_times import Lateness, TimeInterval
 from monitor.records.book import NO_MATTERS, DatastreamProblem, IncidentBook, resumed
+from monitor.records.headline import _IMPLIED
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_from_json, record_to_json
 
 ORDERS: Final = DatastreamName("orders")
@@ -87,6 +89,19 @@ def test_a_problem_that_returns_belongs_to_its_incident() -> None:
     assert book.judged(well(), 50_000) == []
     (closed,) = book.judged(well(), 60_000)
     assert phases(closed) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
+
+
+def test_a_lost_process_is_the_cause_if_no_record_is_late_enough_for_a_diagnosis() -> None:
+    assert set(_IMPLIED) <= {kind.name for kind in CATALOGUE}
+    book = IncidentBook()
+    book.judged(well(), 1_000, LOST)
+    book.judged(well(), 9_000)
+    (closed,) = book.judged(well(), 60_000)
+    assert (closed.is_open, closed.cause) == (False, Cause.WORKER_LOST)
+    book = IncidentBook()
+    book.judged(with_cause(Cause.INSTANCE_LOST), 1_000, LOST)
+    (closed,) = book.judged(well(), 9_000)
+    assert closed.cause == Cause.INSTANCE_LOST
 
 
 def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> FleetMovement:

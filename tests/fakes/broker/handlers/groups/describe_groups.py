@@ -1,4 +1,4 @@
-"""DescribeGroups and ConsumerGroupDescribe: the topics of a group's members."""
+"""DescribeGroups, ConsumerGroupDescribe and StreamsGroupDescribe: the topics of a group."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
-from mirror.protocol.control.consumer_groups import (
+from mirror.protocol.control.group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
@@ -18,6 +20,7 @@ from tests.fakes.broker.state import ClusterState
 _NOT_COORDINATOR = 16
 _Group = DescribeGroupsResponse.DescribedGroup
 _ConsumerGroup = ConsumerGroupDescribeResponse.DescribedGroup
+_StreamsGroup = StreamsGroupDescribeResponse.DescribedGroup
 
 
 def _error(state: ClusterState, asked: HandledRequest, name: str) -> int:
@@ -104,5 +107,33 @@ def _describe_consumers(state: ClusterState, asked: HandledRequest) -> Any:
     return ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[group])
 
 
+def _describe_streams(state: ClusterState, asked: HandledRequest) -> Any:
+    (name,) = asked.message.group_ids
+    topics = state.group_members.get(name)
+    topology = None
+    if topics is not None:
+        part = _StreamsGroup.Topology.Subtopology(
+            subtopology_id="0",
+            source_topics=sorted(topics),
+            repartition_sink_topics=[],
+            state_changelog_topics=[],
+            repartition_source_topics=[],
+        )
+        topology = _StreamsGroup.Topology(epoch=1, subtopologies=[part])
+    group = _StreamsGroup(
+        error_code=_error(state, asked, name),
+        error_message=None,
+        group_id=name,
+        group_state="Stable",
+        group_epoch=1,
+        assignment_epoch=1,
+        topology=topology,
+        members=[],
+        authorized_operations=0,
+    )
+    return StreamsGroupDescribeResponse(throttle_time_ms=0, groups=[group])
+
+
 HANDLER = Handler(DescribeGroupsRequest, DescribeGroupsResponse, (0, 5), _describe)
 CONSUMERS = Handler(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, (0, 1), _describe_consumers)
+STREAMS = Handler(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, (0, 0), _describe_streams)

@@ -16,7 +16,8 @@ _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
 
 def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
-    known = state.groups.get(message.group_id, {})
+    kind = state.group_states.get(message.group_id, ("Classic", ""))[0]
+    known = {} if kind == "Share" else state.groups.get(message.group_id, {})
     error = asked.error(message.group_id)
     if not error and state.coordinator_of(message.group_id) != asked.broker:
         error = _NOT_COORDINATOR

@@ -1,0 +1,1 @@
+"""Benchmarks of consumer groups that follow."""

@@ -1,0 +1,156 @@
+"""Failovers of consumer groups at random moments under load: Headrace and MirrorMaker 2 beside each other.
+
+Both mirrors copy one topic between the same clusters, each into a topic of its own, and each keeps the
+positions of its own groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end, with
+the classic protocol or KIP-848. At a random moment its consumer stops; the positions at the destination at
+that moment count as those of a lost source. Each group is one failover with a moment of its own, while the
+mirrors and the other groups continue. Then the group continues at the destination, commits, and restarts: its
+position there must stay. In the environment:
+
+    BENCH_FAILOVERS=102          for each mirror
+    BENCH_AT_ONCE=16             groups that read at the same time
+    BENCH_RATE=400               records/s
+    BENCH_INTERVAL=5             seconds between rounds of each mirror
+    BENCH_CHECKPOINT=2           seconds between checkpoints of Headrace
+    BENCH_BACKLOG=1200000        records before the first failover
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import product
+from random import Random
+from typing import Final
+
+from bench.group.rig.failover import Case, Failover, Outcome, commit
+from bench.group.rig.traffic import PARTITIONS, Traffic
+from bench.mirror.rig.clusters import Pair, Topics, clusters
+from bench.mirror.rig.engines import Work, mirror_maker
+from mirror.protocol.batches.compression import Codec
+from stack.wait import wait_until
+from tests.running import RunningInstance
+
+_FAILOVERS: Final = int(os.environ.get("BENCH_FAILOVERS", "102"))
+_AT_ONCE: Final = int(os.environ.get("BENCH_AT_ONCE", "16"))
+_RATE: Final = float(os.environ.get("BENCH_RATE", "400"))
+_INTERVAL: Final = int(os.environ.get("BENCH_INTERVAL", "5"))
+_CHECKPOINT: Final = float(os.environ.get("BENCH_CHECKPOINT", "2"))
+_BACKLOG: Final = int(os.environ.get("BENCH_BACKLOG", "1200000"))
+_PATIENCE_SECONDS: Final = 180.0
+_TOPIC: Final = "bench-groups"
+_HEADRACE: Final = "headrace"
+_MIRROR_MAKER: Final = "MirrorMaker 2"
+_COPIES: Final = {_HEADRACE: f"copy.{_TOPIC}", _MIRROR_MAKER: _TOPIC}
+_PREFIXES: Final = {_HEADRACE: "headrace", _MIRROR_MAKER: "mm2"}
+_PROTOCOLS: Final = ("classic", "consumer")
+_BEHIND: Final = (1, 1_000, 1_000_000)
+_SETTINGS: Final = {
+    "source->target.groups": "mm2-.*",
+    "source->target.sync.group.offsets.enabled": "true",
+    "source->target.sync.group.offsets.interval.seconds": _INTERVAL,
+    "source->target.emit.checkpoints.interval.seconds": _INTERVAL,
+    "source->target.refresh.groups.interval.seconds": _INTERVAL,
+    "source.consumer.isolation.level": "read_committed",
+}
+
+
+def main() -> None:
+    """Print the table."""
+    chance = Random(1)
+    cases = _cases()
+    with clusters() as pair:
+        Topics(pair.source).create(_TOPIC, PARTITIONS)
+        traffic = Traffic(pair.source.address, _TOPIC)
+        traffic.abort()
+        traffic.write(_BACKLOG)
+        for case in cases:  # MirrorMaker 2 knows them before the first failover
+            commit(pair.source.address, case.group, _TOPIC, dict.fromkeys(range(PARTITIONS), 1))
+        with _mirrors(pair), traffic.running(_RATE):
+            _wait_for_copies(pair, traffic)
+            began = time.monotonic()
+            failovers = [Failover(pair, _TOPIC, traffic, case, Random(chance.random())) for case in cases]
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                outcomes = list(pool.map(Failover.run, failovers))
+            _print(outcomes, time.monotonic() - began)
+
+
+def _cases() -> list[Case]:
+    """Return the groups, those of both mirrors in turns."""
+    kinds = list(product(_PROTOCOLS, _BEHIND))
+    return [
+        Case(mirror, f"{_PREFIXES[mirror]}-{number}", _COPIES[mirror], *kinds[number % len(kinds)])
+        for number in range(_FAILOVERS)
+        for mirror in (_HEADRACE, _MIRROR_MAKER)
+    ]
+
+
+@contextmanager
+def _mirrors(pair: Pair) -> Iterator[None]:
+    """Run both mirrors."""
+    environment = {
+        "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
+        "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
+        "HEADRACE_COORDINATION__CLUSTER": "destination",
+        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        "HEADRACE_MIRROR__WORKER__CHECKPOINT_INTERVAL_SECONDS": str(_CHECKPOINT),
+    }
+    instance = RunningInstance("one", pair.folder, environment)
+    with ExitStack() as stack:
+        stack.callback(instance.stop)
+        instance.start()
+        definition = {
+            "name": "orders",
+            "source": {"cluster": "source", "topics": _TOPIC},
+            "destination": {"cluster": "destination", "name": "copy.*"},
+            "groups": {"include": "headrace-.*", "interval_seconds": _INTERVAL},
+            "metadata": {"owner": "bench"},
+        }
+        instance.rest.post("/v1/datastreams", definition)
+        stack.enter_context(mirror_maker(pair, Work(_TOPIC, Codec.NONE), _SETTINGS).process)
+        yield
+
+
+def _wait_for_copies(pair: Pair, traffic: Traffic) -> None:
+    """Wait until both copies have the backlog."""
+    target = Topics(pair.target)
+    for copy in _COPIES.values():
+        wait_until(partial(_has_backlog, target, copy), _PATIENCE_SECONDS, f"the backlog in {copy}")
+    print(f"{traffic.records:,} records, {_RATE:g} records/s, 2 partitions, rounds every {_INTERVAL} s")
+
+
+def _has_backlog(target: Topics, copy: str) -> bool:
+    return target.end(copy, PARTITIONS) >= _BACKLOG
+
+
+def _print(outcomes: Sequence[Outcome], seconds: float) -> None:
+    print(f"{len(outcomes)} failovers in {seconds:.0f} s, each at a moment of its own; records of a group")
+    print(
+        f"  {'mirror':15}{'protocol':10}{'behind':>10}{'failovers':>11}{'skipped':>9}{'read again: p50':>17}"
+        f"{'p99':>11}{'max':>11}{'max s':>9}{'no position':>13}{'set back':>10}{'set forward':>13}"
+    )
+    for mirror, protocol, behind in product(_COPIES, _PROTOCOLS, _BEHIND):
+        found = [
+            outcome
+            for outcome in outcomes
+            if (outcome.case.mirror, outcome.case.protocol, outcome.case.behind) == (mirror, protocol, behind)
+        ]
+        if found:
+            print(f"  {mirror:15}{protocol:10}{behind:>10,}{_row(found)}")
+
+
+def _row(found: Sequence[Outcome]) -> str:
+    again = sorted(outcome.read_again for outcome in found)
+    p99 = again[min(len(again) - 1, int(len(again) * 0.99))]
+    return (
+        f"{len(found):>11}{sum(outcome.skipped for outcome in found):>9,}"
+        f"{statistics.median(again):>17,.0f}{p99:>11,}{again[-1]:>11,}{again[-1] / _RATE:>9.1f}"
+        f"{sum(outcome.missing > 0 for outcome in found):>13}"
+        f"{sum(outcome.moved_back > 0 for outcome in found):>10}"
+        f"{sum(outcome.moved_forward > 0 for outcome in found):>13}"
+    )

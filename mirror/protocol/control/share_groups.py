@@ -1,0 +1,90 @@
+"""Requests for the start offsets of share groups (KIP-932).
+
+A start offset is the offset of the first record that the group has not acknowledged. Brokers do not disclose
+which later records it has acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.group_messages import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from mirror.protocol.control.offsets import CommittedOffsets, OffsetAnswer, by_topic
+
+GROUP_ID_NOT_FOUND: Final = 69
+"""Error code for a missing group, and for a group of another type."""
+NON_EMPTY_GROUP: Final = 68
+_MANY_BYTES: Final = 32 * 1024 * 1024
+
+
+def share_offsets(group: str) -> Call[CommittedOffsets]:
+    """Request all start offsets of a share group from its coordinator. A missing group has none."""
+
+    def build(version: int) -> Any:
+        asked = DescribeShareGroupOffsetsRequest.AskedGroup(group_id=group, topics=None, version=version)
+        return DescribeShareGroupOffsetsRequest(groups=[asked], version=version)
+
+    def read(response: Any) -> CommittedOffsets:
+        (found,) = response.groups
+        if found.error_code:
+            return CommittedOffsets(0 if found.error_code == GROUP_ID_NOT_FOUND else found.error_code, {})
+        offsets = {
+            TopicPartition(topic.topic_name, partition.partition_index): OffsetAnswer(
+                partition.error_code, partition.start_offset, partition.leader_epoch
+            )
+            for topic in found.topics
+            for partition in topic.partitions
+            if partition.start_offset >= 0 or partition.error_code
+        }
+        return CommittedOffsets(0, offsets)
+
+    messages = (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse)
+    return Call(*messages, (0, 1), build, read, _MANY_BYTES)
+
+
+def alter_share_offsets(
+    group: str, offsets: Mapping[TopicPartition, int]
+) -> Call[Mapping[TopicPartition, int]]:
+    """Set start offsets of a share group without members; a missing group is created.
+
+    The response is an error code for each partition.
+    """
+
+    def build(version: int) -> Any:
+        topic_class = AlterShareGroupOffsetsRequest.WantedTopic
+        topics = [
+            topic_class(
+                topic_name=name,
+                partitions=[
+                    topic_class.WantedOffset(
+                        partition_index=number,
+                        start_offset=offsets[TopicPartition(name, number)],
+                        version=version,
+                    )
+                    for number in numbers
+                ],
+                version=version,
+            )
+            for name, numbers in by_topic(offsets)
+        ]
+        return AlterShareGroupOffsetsRequest(group_id=group, topics=topics, version=version)
+
+    def read(response: Any) -> Mapping[TopicPartition, int]:
+        if response.error_code:
+            return dict.fromkeys(offsets, response.error_code)
+        return {
+            TopicPartition(topic.topic_name, partition.partition_index): partition.error_code
+            for topic in response.responses
+            for partition in topic.partitions
+        }
+
+    messages = (AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse)
+    return Call(*messages, (0, 0), build, read, _MANY_BYTES)
