@@ -43,8 +43,9 @@ PART: Final = "audit"
 """Name of the audits in the health report of an instance."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
-_MOST_WINDOWS: Final = 2
-"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind."""
+_MOST_WINDOWS: Final = 1
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind. A
+watermark is then less than two windows behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 
@@ -173,7 +174,7 @@ class AuditThread(BackgroundThread):
             for audited in queue.ordered(lanes):
                 now = context.loop.now()
                 is_bounded = audited.mode is AuditMode.COUNTS
-                if is_bounded and not self._budget.allows(audited.name, now):
+                if is_bounded and not self._budget.allows(audited.name, audited.places, now):
                     continue
                 if now >= due and queue.may_wait(audited.name):
                     break  # the others are due again
@@ -197,7 +198,8 @@ class AuditThread(BackgroundThread):
         has_more = turn.is_done and turn.result()
         if lanes.mode is AuditMode.COUNTS:
             spent = time.thread_time() - before
-            self._budget.spend(lanes.name, spent, context.loop.now(), has_more=has_more)
+            now = context.loop.now()
+            self._budget.spend(lanes.name, lanes.places, spent, now, has_more=has_more)
         return has_more
 
     def _copying_seconds(self) -> dict[str, float]:

@@ -32,6 +32,7 @@ from mirror.model.topics import TopicPartition
 from tests.builders import a_datastream
 
 NUMBERS = st.integers(0, 2**62)
+LANES = (TopicPartition("t", 0),)
 FAULTS = st.builds(WindowFault, NUMBERS, st.sampled_from(Verdict), NUMBERS, NUMBERS, NUMBERS)
 COUNTS = st.builds(WindowCounts, *[NUMBERS] * len(COUNTED))
 STATES = st.builds(
@@ -131,26 +132,36 @@ def test_an_audit_keeps_its_rate_and_rests_longer_than_it_works(
 @given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), max_size=40))
 def test_an_audit_costs_no_more_than_its_share_of_copying(steps: list[tuple[float, float]]) -> None:
     budget, copied, audited, largest = AuditBudget(longest=inf), 0.0, 0.0, 0.0
-    budget.spend("t", 0.0, 0.0, has_more=False)
+    budget.spend("t", LANES, 0.0, 0.0, has_more=False)
     for copying, cost in steps:
         copied += copying
         budget.earn({"a": copied / 2, "b": copied / 2})
-        if budget.allows("t", copied):
-            budget.spend("t", cost, copied, has_more=False)
+        if budget.allows("t", LANES, copied):
+            budget.spend("t", LANES, cost, copied, has_more=False)
             audited, largest = audited + cost, max(largest, cost)
         assert audited <= COPYING_SHARE * copied + ALLOWANCE_SECONDS + largest + 1e-6
 
 
 def test_an_audit_that_is_far_behind_does_not_wait() -> None:
     budget = AuditBudget(longest=100.0)
-    assert budget.allows("t", 0.0)
-    budget.spend("t", 5.0, 0.0, has_more=False)
-    assert not budget.allows("t", 99.0)
-    assert budget.allows("t", 100.0)
-    budget.spend("t", 5.0, 100.0, has_more=True)
-    assert budget.allows("t", 100.0)
-    budget.spend("t", 5.0, 101.0, has_more=False)
-    assert not budget.allows("t", 102.0)
+    assert budget.allows("t", LANES, 0.0)
+    budget.spend("t", LANES, 5.0, 0.0, has_more=False)
+    assert not budget.allows("t", LANES, 99.0)
+    assert budget.allows("t", LANES, 100.0)
+    budget.spend("t", LANES, 5.0, 100.0, has_more=True)
+    assert budget.allows("t", LANES, 100.0)
+    budget.spend("t", LANES, 5.0, 101.0, has_more=False)
+    assert not budget.allows("t", LANES, 102.0)
+
+
+def test_a_lane_of_another_owner_does_not_wait_again() -> None:
+    budget = AuditBudget(longest=100.0)
+    budget.spend("t", LANES, 5.0, 0.0, has_more=False)
+    moved = (*LANES, TopicPartition("t", 1))
+    assert budget.allows("t", moved, 1.0)
+    budget.spend("t", moved, 5.0, 1.0, has_more=False)
+    assert not budget.allows("t", moved, 2.0)
+    assert not budget.allows("t", LANES, 2.0)
 
 
 def test_only_deletions_that_retention_does_not_explain_count() -> None:
