@@ -395,8 +395,8 @@ class Auditor:
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
         late = state.late[1] if state.late is not None else 0
         topic = self._context.cluster(lanes.job.source).topics.get(key.partition.topic)
-        expected = 0 if topic is None else len(topic.leaders)
-        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, expected)
+        count = 0 if topic is None else len(topic.leaders)
+        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, count)
 
     async def _send(self) -> None:
         """Write the queued rows. The audit does not continue until the rows are stored. Raises Unreachable,

@@ -93,7 +93,7 @@ def topic_audits(
             one.more_faults,
             one.problem,
             one.late,
-            one.expected,
+            one.topic_partitions,
         )
         for name, found in reports.items()
         for place, one in found.items()
