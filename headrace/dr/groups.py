@@ -99,9 +99,8 @@ class GroupMove:
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
-                raise TimedOut(
-                    f"group {name} is ahead of the checkpoint in {first_few(behind, _NAMES_SHOWN)}"
-                )
+                names = first_few(behind, _NAMES_SHOWN)
+                raise TimedOut(f"group {name} is ahead of the checkpoint in {names}")
             await apply_translation(self.bench, job, moves)
             done += moves
         return done
