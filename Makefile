@@ -60,8 +60,8 @@ unit: environment ## run the tests of `make test` that need no servers
 bench: setup ## list the benchmarks behind the figures in docs/; ONLY="name ..." runs them
 	@exec $(BIN)/python -m bench $(ONLY)
 
-chaos: setup ## inject faults into a real service and verify all records; MINUTES=20, SEED=n repeats a schedule, STORE=kafka without ZooKeeper
-	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) STORE=$(or $(STORE),zookeeper) exec $(BIN)/python -m bench service_chaos
+chaos: setup ## inject faults into a real service and verify all records; MINUTES=20, SEED=n repeats a schedule, STORE=kafka without ZooKeeper, RUNS=20 for a table of short runs
+	@MINUTES=$(MINUTES) SEED=$(SEED) STORE=$(STORE) RUNS=$(RUNS) exec $(BIN)/python -m bench service_chaos
 
 pictures: setup ## retake the screenshots in docs/pictures/ on real servers; AT=host:port uses a running service
 	@AT=$(AT) exec $(BIN)/python -m bench pages_pictures

@@ -58,7 +58,11 @@ class OwnMonitor:
         services = self._services
         cycle = build_own_monitor(self._settings, services)
         service = MonitoredService(
-            cycle, services.newest_advice, own_paths(services.control), FleetAudits(services)
+            cycle,
+            services.newest_advice,
+            own_paths(services.control),
+            FleetAudits(services),
+            services.retirements.all,
         )
         return MonitorTerm(self._settings, self._config, self._address, service, self._metrics)
 

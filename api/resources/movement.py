@@ -22,7 +22,7 @@ from api.http.problems import AnswerModel, RecordAnswer, by_value
 from api.services import Services
 from mirror.audit.verdicts import Verdict
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.jobs.audits.summary import AuditFault, TopicAudit, merged, through_of
+from mirror.jobs.audits.summary import AuditFault, TopicAudit, merged, planned_audits, through_of
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
@@ -287,7 +287,8 @@ class TopicAuditAnswer(AnswerModel):
     """Number of audited partitions."""
     complete_through_ms: int | None
     """Every record with an earlier timestamp (epoch ms) is at the destination, unless it arrived at the
-    source later than the lateness in the settings; null: unknown, or a record is missing."""
+    source later than the lateness in the settings; null: unknown, a record is missing, or a partition is
+    not audited."""
     waiting_offsets: int
     """Number of copied source offsets that are not audited yet."""
     late_offsets: int
@@ -319,8 +320,8 @@ class AuditsAnswer(AnswerModel):
             TopicAuditAnswer(
                 datastream=audit.datastream,
                 topic=audit.topic,
-                partitions=audit.partitions,
-                complete_through_ms=audit.through_ms if is_complete else None,
+                partitions=len(audit.partitions),
+                complete_through_ms=audit.complete_through_ms if is_complete else None,
                 waiting_offsets=audit.waiting,
                 late_offsets=audit.late,
                 faults=[AuditFaultAnswer.of(fault) for fault in audit.faults],
@@ -373,7 +374,8 @@ async def audits(
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> AuditsAnswer:
     """Return the time up to which every record is at the destination, and the windows with differences."""
-    live = await run_in_threadpool(reads.live)
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    planned = planned_audits((await run_in_threadpool(reads.definitions)).datastreams, plan)
     found, is_complete = await audits_now(services, fleet, live)
-    wanted = [audit for audit in found if datastream in (None, audit.datastream)]
+    wanted = [audit for audit in merged([*planned, *found]) if datastream in (None, audit.datastream)]
     return AuditsAnswer.of(wanted, is_complete=is_complete)

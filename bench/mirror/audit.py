@@ -1,4 +1,4 @@
-"""Audit of a topic with a million records: peak memory and processor time, for equal and differing copies.
+"""Audits of 1 and of 100 million records: peak memory and processor time, for equal and differing copies.
 
 Both clusters are fake brokers in a process of their own, so the figures are those of the audit alone.
 """
@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
@@ -30,33 +30,57 @@ from mirror.replication.options import CopyingOptions
 from tests.fakes.broker import batches
 from tests.fakes.broker.cluster import FakeCluster, running
 
-_RECORDS: Final = 1_000_000
-_PER_BATCH: Final = 500
 _VALUE_BYTES: Final = 200
 _TOPIC: Final = "t"
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
-_ROWS: Final = (("equal batches", ""), ("equal records, decoded for sums", ""), ("every record altered", "x"))
+_LZ4: Final = 3
+
+
+class _Case(NamedTuple):
+    """`altered_every`: of so many batches, all records of one are altered at the destination; 0 for none."""
+
+    name: str
+    records: int
+    per_batch: int
+    codec: int = 0
+    altered_every: int = 0
+    sums: bool = False
+
+
+_CASES: Final = (
+    _Case("equal batches", 1_000_000, 500),
+    _Case("equal records, decoded for sums", 1_000_000, 500, sums=True),
+    _Case("every record altered", 1_000_000, 500, altered_every=1),
+    _Case("equal batches, LZ4", 100_000_000, 1_000, _LZ4),
+    _Case("1 % of the records altered, LZ4", 100_000_000, 1_000, _LZ4, altered_every=100),
+)
 
 
 def main() -> None:
     """Print one row for each kind of copy."""
-    print(f"\n{_RECORDS:,} records of {_VALUE_BYTES} bytes in batches of {_PER_BATCH}, one partition\n")
-    print("copy                             seconds  CPU s  MB more at the peak  equal    altered")
-    for name, change in _ROWS:
+    print(f"\nrecords of {_VALUE_BYTES} bytes, one partition\n")
+    print(
+        f"{'copy':33}{'records':>12}{'batch':>7}{'seconds':>9}{'CPU s':>8}{'MB more at the peak':>21}"
+        f"{'equal':>13}{'altered':>11}"
+    )
+    for case in _CASES:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            print(pool.submit(_row, name, change).result(), flush=True)
+            print(pool.submit(_row, case).result(), flush=True)
 
 
-def _row(name: str, change: str) -> str:
-    with _clusters(change) as addresses:
+def _row(case: _Case) -> str:
+    with _clusters(case) as addresses:
         job = VerifyJob(_SOURCE, _DESTINATION, TopicSelection(_TOPIC), state="state", allows_expired=True)
-        job = replace(job, sums="decoded" in name)
+        job = replace(job, sums=case.sums)
         before, began, began_cpu = _peak_mb(), time.monotonic(), time.process_time()
         verdict = _audit(addresses, job)
         seconds, cpu = time.monotonic() - began, time.process_time() - began_cpu
         counts = verdict.comparison.found.counts
         more = _peak_mb() - before
-    return f"{name:33}{seconds:6.1f} {cpu:6.1f} {more:20.1f}  {counts.equal:<8} {counts.altered}"
+    return (
+        f"{case.name:33}{case.records:12,}{case.per_batch:7,}{seconds:9.1f}{cpu:8.1f}{more:21.1f}"
+        f"{counts.equal:13,}{counts.altered:11,}"
+    )
 
 
 def _audit(addresses: dict[ClusterRef, str], job: VerifyJob) -> PartitionVerdict:
@@ -78,11 +102,11 @@ def _peak_mb() -> float:
 
 
 @contextmanager
-def _clusters(change: str) -> Iterator[dict[ClusterRef, str]]:
+def _clusters(case: _Case) -> Iterator[dict[ClusterRef, str]]:
     """Serve both clusters from another process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    serving = context.Process(target=_serve, args=(there, change), daemon=True)
+    serving = context.Process(target=_serve, args=(there, case), daemon=True)
     serving.start()
     try:
         yield dict(zip((_SOURCE, _DESTINATION), here.recv(), strict=True))
@@ -91,21 +115,20 @@ def _clusters(change: str) -> Iterator[dict[ClusterRef, str]]:
         serving.join()
 
 
-def _serve(parent: Connection, change: str) -> None:
+def _serve(parent: Connection, case: _Case) -> None:
     with running(FakeCluster("a")) as source, running(FakeCluster("b")) as target:
-        for cluster, extra in ((source, ""), (target, change)):
+        for cluster in (source, target):
             with cluster.lock:
                 cluster.create_topic(_TOPIC)
-                value = (extra + "v" * _VALUE_BYTES)[:_VALUE_BYTES].encode()
-                content: list[batches.Content] = [(1_000, b"%d" % n, value, []) for n in range(_PER_BATCH)]
-                data = batches.build(content)
-                for _ in range(_RECORDS // _PER_BATCH):
-                    cluster.append(_TOPIC, data)
+                equal, altered = _batch(case, "v"), _batch(case, "x")
+                for number in range(case.records // case.per_batch):
+                    is_altered = cluster is target and case.altered_every and not number % case.altered_every
+                    cluster.append(_TOPIC, altered if is_altered else equal)
         document = {
-            "next_offset": _RECORDS,
+            "next_offset": case.records,
             "written_ms": 1,
-            "ledger": {"start": 0, "counts": {"mirrored": _RECORDS}},
-            "map": {"first": 0, "sealed": 0, "runs": [[0, 0, _RECORDS]]},
+            "ledger": {"start": 0, "counts": {"mirrored": case.records}},
+            "map": {"first": 0, "sealed": 0, "runs": [[0, 0, case.records]]},
             "source_id": "",
             "epoch": -1,
             "target_id": "",
@@ -117,3 +140,10 @@ def _serve(parent: Connection, change: str) -> None:
             target.write("headrace-progress", [(1, key, json.dumps(document).encode(), [])])
         parent.send((source.address, target.address))
         parent.recv()
+
+
+def _batch(case: _Case, letter: str) -> bytes:
+    content: list[batches.Content] = [
+        (1_000, b"%d" % n, letter.encode() * _VALUE_BYTES, []) for n in range(case.per_batch)
+    ]
+    return batches.build(content, codec=case.codec)

@@ -1,137 +1,77 @@
-"""Processor time of a continuous audit as a share of that of the copying: counts, and full.
+"""Processor time of continuous audits as a share of that of the copying, on real brokers.
 
-The clusters are fake brokers in a process of their own, so the figures are those of the copying and of the
-audit alone. A turn audits the records of each partition that were copied since the turn before.
+A process with the data plane of a worker copies 50 partitions, in turns without and with an audit at the end
+of the turn, which has its own connections, as in an instance. The budget of audits of counts
+(`mirror/jobs/audits/pace.py`) does not apply. `BENCH_CASES` chooses cases.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import socket
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing.connection import Connection
-from typing import Final
+import json
+import subprocess
+import sys
+from typing import Final, NamedTuple
 
-from mirror.adapters.system_clock import SystemClock
-from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.audits.auditor import Auditor
-from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
-from mirror.jobs.verify_job import VerifyJob
+from bench.mirror.rig.audited_copy import PARTITIONS, ROUND_SECONDS, ROUNDS, ROWS
+from bench.mirror.rig.clusters import Pair, Topics, chosen, clusters
+from bench.mirror.rig.regular_writer import RECORDS, VALUE_BYTES
+from headrace.process.machine_code import worker_command
 from mirror.model.datastreams.audit_mode import AuditMode
-from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.topics import TopicPartition, TopicSelection
-from mirror.replication.context import EngineContext, EngineIdentity
-from mirror.replication.engine import BatchEngine
-from mirror.replication.options import CopyingOptions
-from tests.engines import DESTINATION, SOURCE, specs
-from tests.fakes.broker import batches
-from tests.fakes.broker.cluster import FakeCluster, running
+from stack.process.managed_process import ManagedProcess
 
-_TOPIC: Final = "t"
-_ROWS: Final = "rows"
-_VALUE_BYTES: Final = 200
-_PER_BATCH: Final = 50
-_PARTITIONS: Final = 50
-_TURNS: Final = (6, 60, 300)
-"""Batches of each partition that a turn audits."""
-_LIVE_SECONDS: Final = 60.0
-_LIVE_PAUSE_SECONDS: Final = 5.0
-"""Time between two batches of a partition under live traffic."""
+_DEFAULT_INTERVAL: Final = 300.0
+_ROWS_PARTITIONS: Final = 4
+
+
+class _Case(NamedTuple):
+    """`pause`: seconds between two batches of a partition."""
+
+    pause: float
+    mode: AuditMode
+
+
+_CASES: Final = {
+    "busy": _Case(0.1, AuditMode.COUNTS),
+    "nearly-idle": _Case(5.0, AuditMode.COUNTS),
+    "idle": _Case(1_000_000.0, AuditMode.COUNTS),
+    "full": _Case(0.1, AuditMode.FULL),
+}
 
 
 def main() -> None:
-    """Print one row for each mode and amount of records."""
-    print(f"{_PARTITIONS} partitions, batches of {_PER_BATCH} records of {_VALUE_BYTES} bytes\n")
-    print("kB per partition and turn  mode    copying CPU s  audit CPU s  share")
-    for count in _TURNS:
-        for mode in (AuditMode.COUNTS, AuditMode.FULL):
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                print(pool.submit(_row, mode, count).result(), flush=True)
-    print(f"\na batch every {_LIVE_PAUSE_SECONDS:.0f} s, audited once in {_LIVE_SECONDS:.0f} s")
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        print(pool.submit(_row, AuditMode.COUNTS, 1, is_live=True).result(), flush=True)
-
-
-def _row(mode: AuditMode, count: int, *, is_live: bool = False) -> str:
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    serving = context.Process(target=_serve, args=(there, count))
-    serving.start()
-    addresses: dict[ClusterRef, str] = dict(zip((SOURCE, DESTINATION), here.recv(), strict=True))
-    bench = EngineContext(
-        lambda reference: ClusterAccess(endpoints(addresses[reference])),
-        CopyingOptions(),
-        EngineIdentity(socket.gethostname()),
-        SystemClock(),
+    """Print one row for each case."""
+    print(
+        f"{PARTITIONS} partitions, batches of {RECORDS} records of {VALUE_BYTES} bytes;"
+        f" {ROUNDS} turns of {ROUND_SECONDS:.0f} s without and with an audit\n"
     )
-    job = VerifyJob(SOURCE, DESTINATION, TopicSelection(_TOPIC), state=f"g-{_TOPIC}", allows_expired=True)
-    places = tuple(TopicPartition(_TOPIC, number) for number in range(_PARTITIONS))
-    auditor = Auditor(bench, AuditOptions("bench", DESTINATION, _ROWS, 600_000, 0, 10**12))
-    lanes = AuditedLanes(DatastreamName("bench"), job, mode, places)
-    engine = BatchEngine(bench)
-    records = count * _PER_BATCH
-    costs = []
-    for part in (1, 2):  # the first part opens connections
-        if part == 1:
-            engine.start_lanes(specs(_TOPIC, _PARTITIONS))
-        elif not is_live:
-            here.send(part)
-            here.recv()
-        before = time.process_time()
-        copies = part * records
-        if part > 1 and is_live:
-            copies = _copy_live(engine, here) * _PER_BATCH
-        while not _is_copied(engine, copies):
-            engine.step(0.05)
-        copied = time.process_time()
-        while bench.run(auditor.turn(lanes)):
-            pass
-        costs = [copied - before, time.process_time() - copied]
-    reports = auditor.reports[lanes.name].values()
-    assert not any(one.waiting or one.faults or one.problem for one in reports)
-    here.send(None)
-    serving.join()
-    size = (copies - records) * _VALUE_BYTES / 1_000
-    return f"{size:26,.0f}  {mode.value:6}  {costs[0]:13.3f}  {costs[1]:11.3f}  {costs[1] / costs[0]:6.1%}"
+    print(
+        f"{'case':12}{'mode':8}{'pause s':>8}{'off CPU s':>11}{'on CPU s':>10}{'ms an audit':>13}"
+        f"{'share at 15 s':>15}{'at 300 s':>10}"
+    )
+    with clusters(quick_start=True) as pair:
+        Topics(pair.target).create(ROWS, _ROWS_PARTITIONS)
+        for name in chosen(*_CASES):
+            print(_row(pair, name, _CASES[name]), flush=True)
 
 
-def _copy_live(engine: BatchEngine, source: Connection) -> int:
-    """Copy while batches are written one by one; return the number of batches of each partition."""
-    batches, until = 1, time.monotonic() + _LIVE_SECONDS
-    while time.monotonic() < until:
-        source.send(1)
-        source.recv()
-        batches += 1
-        pause = time.monotonic() + _LIVE_PAUSE_SECONDS
-        while time.monotonic() < pause:
-            engine.step(0.05)
-    return batches
-
-
-def _is_copied(engine: BatchEngine, offset: int) -> bool:
-    lanes = [*engine.lanes.by_key.values()]
-    return len(lanes) == _PARTITIONS and all(one.checkpoint >= offset and not one.dirty for one in lanes)
-
-
-def _serve(parent: Connection, count: int) -> None:
-    with running(FakeCluster("a")) as source, running(FakeCluster("b")) as target:
-        now_ms = round(time.time() * 1_000)
-        data = batches.build([(now_ms, b"%d" % n, b"v" * _VALUE_BYTES, []) for n in range(_PER_BATCH)])
-
-        def write() -> None:
-            with source.lock:
-                for number in range(_PARTITIONS):
-                    for _ in range(count):
-                        source.append(_TOPIC, data, number)
-
-        for cluster in (source, target):
-            with cluster.lock:
-                cluster.create_topic(_TOPIC, _PARTITIONS)
-        with target.lock:
-            target.create_topic(_ROWS, 4)
-        write()
-        parent.send((source.address, target.address))
-        while parent.recv() is not None:
-            write()
-            parent.send(None)
+def _row(pair: Pair, name: str, case: _Case) -> str:
+    topic = f"bench-{name}"
+    for cluster in (pair.source, pair.target):
+        Topics(cluster).create(topic, PARTITIONS)
+    writer = [sys.executable, "-m", "bench.mirror.rig.regular_writer", pair.source.address, topic]
+    command = worker_command("bench.mirror.rig.audited_copy", pair.source.address, pair.target.address)
+    with ManagedProcess(
+        "writer", [*writer, str(PARTITIONS), str(case.pause)], log_file=pair.folder / "writer.log"
+    ):
+        done = subprocess.run(
+            [*command, topic, case.mode.value], check=True, stdout=subprocess.PIPE, text=True
+        )
+    spent = json.loads(done.stdout)
+    each, copying = spent["audit"] / ROUNDS, spent["off"] / ROUNDS / ROUND_SECONDS
+    # An audit of counts does not depend on the number of records; one of all records grows with it.
+    at_default = each if case.mode is AuditMode.COUNTS else each / ROUND_SECONDS * _DEFAULT_INTERVAL
+    pause = f"{case.pause:8.1f}" if case.pause < _DEFAULT_INTERVAL else f"{'-':>8}"
+    return (
+        f"{name:12}{case.mode.value:8}{pause}{spent['off']:11.3f}{spent['on']:10.3f}{each * 1_000:13.1f}"
+        f"{each / copying / ROUND_SECONDS:15.1%}{at_default / copying / _DEFAULT_INTERVAL:10.2%}"
+    )

@@ -1,8 +1,8 @@
 """Thread in which an instance audits its own lanes. Audits are therefore distributed over the instances in
 the same way as lanes.
 
-The thread opens connections only while a datastream is audited. A cluster that does not respond delays only
-the audits of this instance, not its copying.
+The thread opens connections only while a datastream is audited. A cluster that does not respond delays the
+audits of its datastreams, never the copying.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
@@ -42,8 +43,9 @@ PART: Final = "audit"
 """Name of the audits in the health report of an instance."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
-_MOST_WINDOWS: Final = 2
-"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind."""
+_MOST_WINDOWS: Final = 1
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind. A
+watermark is then less than two windows behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 
@@ -85,6 +87,37 @@ def _job_of(datastream: Datastream) -> VerifyJob:
         is_transformed=bool(datastream.policy.transforms),
         is_shared=datastream.shares_destination,
     )
+
+
+class AuditQueue:
+    """Order of the audits in a pass. Datastreams whose last audit failed come last, in the order of their
+    attempts. A cluster that does not respond therefore delays only its own datastreams."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, str] = {}
+        """Reason of each datastream whose last audit failed."""
+        self._attempts: dict[str, int] = {}
+        """Numbers of the last attempts of datastreams, 0 after a success."""
+        self._count = 0
+
+    def ordered(self, lanes: Sequence[AuditedLanes]) -> list[AuditedLanes]:
+        """Return the lanes in order, and forget datastreams without lanes."""
+        for name in self._attempts.keys() - {audited.name for audited in lanes}:
+            del self._attempts[name]
+            self.problems.pop(name, None)
+        return sorted(lanes, key=lambda audited: self._attempts.get(audited.name, 1))
+
+    def may_wait(self, name: str) -> bool:
+        """Return whether the last audit of a datastream has not succeeded."""
+        return self._attempts.get(name) != 0
+
+    def note(self, name: str, failure: BaseException | None) -> None:
+        """Note the result of an audit."""
+        self._count += 1
+        self._attempts[name] = 0 if failure is None else 1 + self._count
+        self.problems.pop(name, None)
+        if failure is not None:
+            self.problems[name] = reason_of(failure)
 
 
 class AuditThread(BackgroundThread):
@@ -132,24 +165,26 @@ class AuditThread(BackgroundThread):
     def audit(self, context: EngineContext) -> None:
         """Audit until no datastream requires audits or the thread stops."""
         auditor = self._auditor = Auditor(context, self._options)
+        queue = AuditQueue()
         while not self._stopping.is_set() and (lanes := self._lanes()):
             due = context.loop.now() + self._interval
             auditor.keep(lanes)
-            problems, has_more = dict[str, str](), False
+            has_more = False
             self._budget.earn(self._copying_seconds())
-            for audited in lanes:
+            for audited in queue.ordered(lanes):
+                now = context.loop.now()
                 is_bounded = audited.mode is AuditMode.COUNTS
-                if is_bounded and not self._budget.allows(audited.name, context.loop.now()):
+                if is_bounded and not self._budget.allows(audited.name, audited.places, now):
                     continue
+                if now >= due and queue.may_wait(audited.name):
+                    break  # the others are due again
                 with Bulkhead() as bulkhead:
                     has_more |= self._turn(context, auditor, audited)
-                if bulkhead.failure is not None:
-                    problems[audited.name] = reason_of(bulkhead.failure)
-            problems |= _problems_of(auditor)
+                queue.note(audited.name, bulkhead.failure)
+            problems = queue.problems | _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
-            self._health.report(
-                PART, not text, text or f"auditing {', '.join(audited.name for audited in lanes)}"
-            )
+            # A remark, because copying does not depend on audits.
+            self._health.report(PART, True, text or f"auditing {counted(len(lanes), 'datastream')}")
             while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
                 context.loop.run_once(_STEP_SECONDS)
 
@@ -163,7 +198,8 @@ class AuditThread(BackgroundThread):
         has_more = turn.is_done and turn.result()
         if lanes.mode is AuditMode.COUNTS:
             spent = time.thread_time() - before
-            self._budget.spend(lanes.name, spent, context.loop.now(), has_more=has_more)
+            now = context.loop.now()
+            self._budget.spend(lanes.name, lanes.places, spent, now, has_more=has_more)
         return has_more
 
     def _copying_seconds(self) -> dict[str, float]:

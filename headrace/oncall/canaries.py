@@ -1,4 +1,4 @@
-"""Sources of the canaries and audits that the monitor watches, built from the settings."""
+"""Canaries, audits and retirements that the monitor watches, built from the settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import shared_loop
 from mirror.control.handlers import Control
+from mirror.coordination.retirement.retirement import Retirement
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming
 from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
 from monitor.alerts.audits import audits_of_answer
+from monitor.alerts.retirements import retirements_of_answer
 from monitor.canary.watch import CanaryPath, Paths
 
 
@@ -69,6 +71,13 @@ def rest_audits(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[To
     address. Raises InvalidRequest."""
     address = settings.service_address(at or settings.monitor.service)
     return partial(audits_of_answer, RestClient(address, settings=settings.commands))
+
+
+def rest_retirements(settings: HeadraceSettings, at: str) -> Callable[[], Sequence[Retirement]]:
+    """Return the retirements of the service at `at`, or at the address in the settings. Raises
+    InvalidRequest."""
+    address = settings.service_address(at or settings.monitor.service)
+    return partial(retirements_of_answer, RestClient(address, settings=settings.commands))
 
 
 def path_of_definition(definition: Mapping[str, Any]) -> CanaryPath:

@@ -15,15 +15,18 @@ from headrace.oncall.canaries import probes_of
 from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.retirement.retirement import Retirement
 from mirror.errors import HeadraceError
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.sizing.advice import Advice
-from monitor.alerts.audits import AuditWatch
+from monitor.alerts.audits import audit_alerts
 from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.resize_advice import ResizeWatch
+from monitor.alerts.retirements import retirement_alerts
+from monitor.alerts.service_watch import ServiceWatch
 from monitor.canary.watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
@@ -35,13 +38,14 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 
 class MonitoredService(NamedTuple):
-    """Access of a monitor to a service. `read_advice`: returns the latest sizing advice. `canaries`: returns
-    the paths of the canaries. `audits`: returns the continuous audits."""
+    """A service as a monitor sees it. `read_advice` returns the latest sizing advice, `canaries` the paths
+    of its canaries, `audits` the continuous audits of its lanes, `retirements` those in progress."""
 
     cycle: MonitorCycle
     read_advice: Callable[[], Advice | None]
     canaries: Paths
     audits: Callable[[], Sequence[TopicAudit]]
+    retirements: Callable[[], Sequence[Retirement]]
 
 
 class MonitorTerm:
@@ -66,12 +70,14 @@ class MonitorTerm:
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
-        audits = AuditWatch(service.audits)
+        audits = ServiceWatch(service.audits, audit_alerts)
+        retirements = ServiceWatch(service.retirements, retirement_alerts)
         alerts.watch(
             lambda now_ms: [
                 *resize.alerts(now_ms),
                 *canary_alerts(canaries.states),
                 *audits.alerts(),
+                *retirements.alerts(),
             ]
         )
         is_kept = bool(settings.monitor.incidents_topic)

@@ -210,14 +210,14 @@ async def _verify(
 async def _compared(
     bench: EngineContext, job: VerifyJob, sides: _Sides, on_read: Callable[[int], None]
 ) -> PartitionVerdict:
-    account = sides.account
-    source, target = (replace(side, on_read=on_read) for side in (sides.source, sides.target))
-    if job.pace is not None:
-        source, target = (replace(side, pace=job.pace) for side in (source, target))
+    source, target, account = sides.source, sides.target, sides.account
     if job.counts is not None and job.windows is not None and account is not None:
         ranges = (source.start, source.end), (target.start, target.end)
         found = count_copies(account.runs, *ranges, job.counts, job.windows)
         return PartitionVerdict(source.place, *ranges, found, expired=sides.expired, unjudged=sides.unjudged)
+    source, target = (replace(side, on_read=on_read) for side in (source, target))
+    if job.pace is not None:
+        source, target = (replace(side, pace=job.pace) for side in (source, target))
     rules = await _rules(bench, job, source.place.topic)
     look = None if job.state else _end_now
     found = await compare(source, target, account, rules, look, sides.origins_end)

@@ -21,6 +21,7 @@ from mirror.lane.out_batch import FoundRecords, OutBatch
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
 
+_OWNER: Final = b'"owner":['
 FORMAT: Final = 1
 _GREATEST: Final = 2**63 - 1
 _TOPIC_ID_BYTES: Final = 16
@@ -278,10 +279,22 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
     A former owner that was frozen writes its old state when it resumes. Epochs of a producer id only
     increase.
     """
+    if _has_same_owner(stored, newer):
+        return False
     before, after = _owner(stored), _owner(newer)
     if not before or after is None:
         return False
     return not after or (after[0] == before[0] and after[1] < before[1])
+
+
+def _has_same_owner(one: bytes, two: bytes) -> bool:
+    """Return whether both records have the same owner, without decoding them; False if that is unclear.
+    Strings of JSON do not contain the text, because their quotes are escaped."""
+    start, other = one.find(_OWNER), two.find(_OWNER)
+    if start < 0 or other < 0 or one.rfind(_OWNER) != start or two.rfind(_OWNER) != other:
+        return False
+    end, other_end = one.find(b"]", start), two.find(b"]", other)
+    return end > 0 and one[start:end] == two[other:other_end]
 
 
 def written_at(value: bytes) -> tuple[int, int]:

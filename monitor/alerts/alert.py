@@ -54,14 +54,16 @@ class AlertKey(NamedTuple):
     datastream: str
     receiver: str = ""
     cluster: str = ""
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem that has existed since `since_ms` (epoch ms). `cluster`: alias of the source cluster. `done`:
-    action that Headrace has taken against the problem. `partitions`: number of affected partitions (0 if the
-    alert is not about partitions). `worst`: most affected partition. `receiver`: name of the receiver, if the
-    alert is about a receiver. `datastreams`: datastreams affected by the fault of a cluster."""
+    """A problem that has existed since `since_ms` (epoch ms). `cluster`: alias of the source cluster, or of
+    the cluster of `topic`, if the alert is about a topic. `done`: action that Headrace has taken against the
+    problem. `partitions`: number of affected partitions (0 if the alert is not about partitions). `worst`:
+    most affected partition. `receiver`: name of the receiver, if the alert is about a receiver.
+    `datastreams`: datastreams affected by the fault of a cluster."""
 
     kind: AlertKind
     summary: str
@@ -74,12 +76,13 @@ class Alert:
     worst: str = ""
     receiver: str = ""
     datastreams: tuple[str, ...] = ()
+    topic: str = ""
 
     @property
     def key(self) -> AlertKey:
         """Identity; two alerts with equal keys are the same alert."""
-        cluster = "" if self.datastream else self.cluster
-        return AlertKey(self.kind.name, self.datastream, self.receiver, cluster)
+        cluster = "" if self.datastream and not self.topic else self.cluster
+        return AlertKey(self.kind.name, self.datastream, self.receiver, cluster, self.topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class Style:
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}
+        labels["topic"] = alert.topic
         texts = {"summary": alert.summary, "description": alert.description, "action": alert.done}
         texts |= {"partitions": str(alert.partitions or ""), "worst_partition": alert.worst}
         texts["datastreams"] = ", ".join(alert.datastreams[:_MOST_NAMES])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import Any, Final
 
-import structlog
-
 from mirror.audit.verdicts import Verdict
-from mirror.errors import HeadraceError, NotFound
+from mirror.errors import NotFound
 from mirror.jobs.audits.summary import AuditFault, TopicAudit
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
@@ -18,25 +16,8 @@ from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import AUDIT_DIFFERENCE
 from monitor.ports import InstanceClient
 
-_log = structlog.get_logger(__name__)
 _MOST_SHOWN: Final = 3
 _FIELDS: Final = tuple(field.name for field in fields(AuditFault))
-
-
-class AuditWatch:
-    """Reads the audits of all instances. If a read fails, the alerts of the last successful read continue."""
-
-    def __init__(self, read: Callable[[], Sequence[TopicAudit]]) -> None:
-        self._read = read
-        self._known: Sequence[TopicAudit] = ()
-
-    def alerts(self) -> list[Alert]:
-        """Return the alerts that fire now."""
-        try:
-            self._known = self._read()
-        except HeadraceError as error:
-            _log.warning("cannot read the audits", reason=str(error))
-        return [*audit_alerts(self._known)]
 
 
 def audit_alerts(audits: Iterable[TopicAudit]) -> Iterator[Alert]:
@@ -78,7 +59,7 @@ def _topic(entry: Mapping[str, Any]) -> TopicAudit:
     return TopicAudit(
         DatastreamName(entry["datastream"]),
         entry["topic"],
-        entry["partitions"],
+        (),
         entry["complete_through_ms"],
         entry["waiting_offsets"],
         tuple(

@@ -67,8 +67,10 @@ CANARY_UNAVAILABLE: Final = AlertKind("HeadraceCanaryUnavailable", Severity.WARN
 """Canary records cannot be written, or do not arrive in time."""
 AUDIT_DIFFERENCE: Final = AlertKind("HeadraceAuditDifference", Severity.CRITICAL)
 """An audit has found unexplained differences between records at the source and at the destination."""
+TOPIC_RETIREMENT: Final = AlertKind("HeadraceTopicRetirement", Severity.WARNING)
+"""A topic is sealed and can be deleted after a waiting time."""
 OF_ITSELF: Final = frozenset(
-    {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE}
+    {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE, TOPIC_RETIREMENT}
 )
 """Alerts that do not depend on the evaluation of objectives."""
 
@@ -99,6 +101,7 @@ CATALOGUE: Final = (
     CANARY_LOST,
     CANARY_UNAVAILABLE,
     AUDIT_DIFFERENCE,
+    TOPIC_RETIREMENT,
     WATCHDOG,
 )
 

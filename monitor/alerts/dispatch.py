@@ -177,5 +177,5 @@ def _is_for(delivery: Delivery, alert: Alert) -> bool:
 
 def _names_of(alert: Alert) -> dict[str, str]:
     names = {"alertname": alert.kind.name, "datastream": alert.datastream, "receiver": alert.receiver}
-    names["cluster"] = "" if alert.datastream else alert.cluster
+    names |= {"cluster": alert.key.cluster, "topic": alert.topic}
     return {name: value for name, value in names.items() if value}

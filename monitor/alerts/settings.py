@@ -16,7 +16,7 @@ from monitor.alerts.silence import Silence
 from monitor.movement.summary import NEAR_SECONDS
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver"}
+_OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver", "topic"}
 _ADDRESS: Final = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 

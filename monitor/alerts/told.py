@@ -1,13 +1,14 @@
 """Stored form of the firing alerts. The next monitor reads it to resolve the alerts at each receiver. Pure.
 
 There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
-accepts an alert. The catalogue and the number of receivers limit its size.
+accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -76,6 +77,7 @@ class InheritedAlerts:
                     "datastream": alert.datastream,
                     "cluster": alert.cluster,
                     "receiver": alert.receiver,
+                    "topic": alert.topic,
                     "since_ms": alert.since_ms,
                     "summary": alert.summary,
                     "told": list(receivers.get(alert.key, ())),
@@ -83,7 +85,7 @@ class InheritedAlerts:
             )
         return {
             key: json.dumps(
-                {"id": key, "alerts": sorted(each, key=lambda alert: (alert["name"], alert["receiver"]))}
+                {"id": key, "alerts": sorted(each, key=itemgetter("name", "receiver", "cluster", "topic"))}
             ).encode()
             for key, each in found.items()
         }
@@ -132,4 +134,5 @@ def _alert_of(record: dict[str, Any]) -> Alert:
         datastream=str(record["datastream"]),
         cluster=str(record["cluster"]),
         receiver=str(record["receiver"]),
+        topic=str(record.get("topic", "")),
     )

@@ -189,8 +189,9 @@ def test_positions_objectives_and_placement_are_lines_and_fields(serve: Serve, o
 
 def test_a_loss_that_the_audit_found_is_on_the_page(site: Site, serve: Serve, open_page: OpenPage) -> None:
     fault = AuditFault(3, 1_795_000_000_000, Verdict.MISSING, 5, 1_204, -1)
-    loss = TopicAudit(DatastreamName("orders"), "t", 60, None, 0, (fault,), 2, "no leader", late=7)
-    other = TopicAudit(DatastreamName("other"), "t", 1, None, 0, (replace(fault, records=99),), 0, "")
+    orders, partitions = DatastreamName("orders"), tuple(range(60))
+    loss = TopicAudit(orders, "t", partitions, None, 0, (fault,), 2, "no leader", late=7)
+    other = TopicAudit(DatastreamName("other"), "t", (0,), None, 0, (replace(fault, records=99),), 0, "")
     app = create_app(replace(site.services, audits=lambda: [loss, other]))
     page = open_page(f"{serve(app)}/ui/#/datastreams/orders")
     card = page.get_by_role("region", name="Audit")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -19,6 +20,7 @@ from confluent_kafka.admin import (
 
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.settings import KafkaCluster
+from monitor.alerts.catalogue import TOPIC_RETIREMENT
 from tests.acls import PERMISSIVE, add_rules
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, admin_client, make_topic, produce
@@ -49,7 +51,8 @@ def test_an_unused_topic_is_retired_and_one_in_use_is_not(
     reader = Consumer(
         {"bootstrap.servers": address, "group.id": f"{busy}-reader", "enable.auto.commit": False}
     )
-    instance = new_instance("one")
+    monitored = {"monitor__measurements": "topic", "monitor__interval_seconds": "0.5"}
+    instance = new_instance("one", **monitored)
     try:
         reader.subscribe([busy])  # a member that has committed nothing
         wait_until(
@@ -84,8 +87,10 @@ def test_an_unused_topic_is_retired_and_one_in_use_is_not(
         assert instance.rest.get("/v1/retirements") == []
         assert step("--execute")["retirement"]["phase"] == "sealed"
         assert instance.rest.get(f"/v1/datastreams/{idle}")["status"] == "PAUSED"
+        metrics, firing = f"http://{instance.address}/metrics", f'alertname="{TOPIC_RETIREMENT.name}"}} 1.0'
+        wait_until(lambda: firing in httpx.get(metrics).text, "the owner is told")
         instance.kill()
-        instance = new_instance("one")
+        instance = new_instance("one", **monitored)
         assert [one["topic"] for one in instance.rest.get("/v1/retirements")] == [idle]
         assert step("--execute")["is_over"]
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=address))

@@ -37,7 +37,7 @@ def monitor(
     """Compare latencies with objectives; rebalance if that helps."""
     if context.invoked_subcommand is not None:
         return
-    from headrace.oncall.canaries import rest_audits, rest_paths
+    from headrace.oncall.canaries import rest_audits, rest_paths, rest_retirements
     from headrace.oncall.monitors import build_advice, build_monitor
     from headrace.oncall.run import MonitoredService, MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
@@ -52,8 +52,8 @@ def monitor(
 
         def term() -> MonitorTerm:
             advice, canaries = build_advice(settings, at), rest_paths(settings, at)
-            audits = rest_audits(settings, at)
-            service = MonitoredService(build_monitor(settings, at), advice, canaries, audits)
+            audits, retirements = rest_audits(settings, at), rest_retirements(settings, at)
+            service = MonitoredService(build_monitor(settings, at), advice, canaries, audits, retirements)
             return MonitorTerm(settings, config, at, service, metrics)
 
         running = MonitorRun(term, settings.monitor.interval_seconds)

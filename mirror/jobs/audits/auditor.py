@@ -17,7 +17,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from mirror.audit.account import settled_offset
 from mirror.audit.counts import CountRules
 from mirror.audit.reader import LogRange
 from mirror.audit.verdicts import Finding, Verdict
@@ -25,23 +24,22 @@ from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowCounts, WindowTally
 from mirror.errors import HeadraceError, reason_of
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
+from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, read_ends, read_logs
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
-from mirror.jobs.audits.log_windows import NO_END, LogWindow, first_window, is_other_topic
+from mirror.jobs.audits.log_windows import NO_END, LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.progress_logs import progress_log
-from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition, target_ends
-from mirror.lane.progress import LaneProgress
+from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import describe_each
 from mirror.replication.context import EngineContext
 
@@ -63,22 +61,6 @@ class _Slice(NamedTuple):
     is_last: bool
 
 
-class _Logs(NamedTuple):
-    """Offset ranges [start, end) of a lane's source and destination logs, and the lane's stored progress.
-    `edge`: offset of the first record after the window of the last slice, if known. `open_to`: high watermark
-    of the destination, which includes records of open transactions."""
-
-    source: tuple[int, int]
-    target: tuple[int, int]
-    copy: StoredCopy
-    edge: int | None = None
-    open_to: int = 0
-
-    def settled(self, progress: LaneProgress) -> int:
-        """Return the source offset before which no open transaction hides copies from readers."""
-        return settled_offset(progress, self.target[1], self.open_to)
-
-
 class Auditor:
     """Audits of one instance. Used by one thread."""
 
@@ -91,6 +73,8 @@ class Auditor:
         self._marks: dict[LaneKey, PartitionWatermark] = {}
         self._windows: dict[LaneKey, int] = {}
         """Start of the window of the last slice of a lane."""
+        self._settled: dict[LaneKey, LaneEnds] = {}
+        """Ends of the lanes whose records are all compared and equal."""
         self._logs_of: dict[ClusterRef, AuditLog] = {}
         self._destinations: dict[LaneKey, ClusterRef] = {}
         self._pending: list[AuditWindow] = []
@@ -108,6 +92,7 @@ class Auditor:
             self._log(self._destinations.pop(key)).release(key)
             del self._states[key], self._stored[key], self._marks[key]
             self._windows.pop(key, None)
+            self._settled.pop(key, None)
 
     def _log(self, destination: ClusterRef) -> AuditLog:
         known = self._logs_of.get(destination)
@@ -121,11 +106,13 @@ class Auditor:
         context, job = self._context, lanes.job
         keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
         begun_ms = context.clock.now_ms()
-        source_starts = await self._observe(lanes, keys, begun_ms)
-        logs = await self._logs(lanes, keys, source_starts)
+        ends = await read_ends(context, lanes, keys)
+        changed = self._observe(keys, ends, begun_ms)
+        log, windows = self._log(job.destination), self._log_windows(lanes, changed)
+        logs = await read_logs(context, lanes, log, changed, ends, windows)
         has_more, problems = False, dict[TopicPartition, str]()
         unsaved = self._unsaved.setdefault(job.destination, {})
-        for place, key in keys.items():
+        for place, key in changed.items():
             before, progress = self._state(key, job), logs[place].copy.progress
             try:
                 state = replace(before, row_ms=max(begun_ms, before.row_ms + 1))
@@ -134,19 +121,34 @@ class Auditor:
             except HeadraceError as error:
                 state, problems[place] = before, reason_of(error)
             self._states[key] = state
+            self._settle(key, ends[place], logs[place], problems[place])
             if state.saved != before.saved:
                 unsaved[state_key(key)] = state.write()
             is_behind = progress is not None and state.position < progress.next_offset
             has_more |= is_behind and state.position != before.position and not problems[place]
         await self._send()
-        await self._log(job.destination).save([*unsaved.items()], context.clock.now_ms())
+        await log.save([*unsaved.items()], context.clock.now_ms())
         self._stored |= {key: value for key in keys.values() if (value := unsaved.get(state_key(key)))}
         unsaved.clear()
         found = {
-            place: self._report(lanes, key, logs[place].copy, problems[place]) for place, key in keys.items()
+            place: self._report(lanes, key, logs.get(place), problems.get(place, ""))
+            for place, key in keys.items()
         }
         self.reports = {**self.reports, lanes.name: found}
         return has_more
+
+    def _settle(self, key: LaneKey, ends: LaneEnds, logs: LaneLogs, problem: str) -> None:
+        """Note whether everything before the ends of both logs is compared and equal."""
+        state, progress = self._states[key], logs.copy.progress
+        if (
+            progress is not None
+            and progress.next_offset == state.position == ends.source == logs.source[1]
+            and (state.target_next or 0) == ends.target == logs.target[1]
+            and not (problem or state.faults or state.is_stopped or state.late)
+        ):
+            self._settled[key] = ends
+        else:
+            self._settled.pop(key, None)
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
         """Return the state of a lane; if another instance has stored a state, return the stored state."""
@@ -159,68 +161,29 @@ class Auditor:
         self._windows.pop(key, None)
         return known
 
-    async def _observe(
-        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey], at_ms: int
-    ) -> Mapping[TopicPartition, int]:
-        """Record the current end offsets of the source partitions, and return their start offsets."""
-        source = self._context.cluster(lanes.job.source)
-        ends = await source.offsets(dict.fromkeys(keys, LATEST))
-        starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
+    def _observe(self, keys: LaneKeys, ends: Mapping[TopicPartition, LaneEnds], at_ms: int) -> LaneKeys:
+        """Note the ends of the source logs. Return the lanes that have changed: of the others, everything was
+        compared in an earlier turn."""
+        changed = {}
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())
-            mark.observe(at_ms, NO_END if ends[place].error else ends[place].offset)
-        return {place: 0 if one.error else one.offset for place, one in starts.items()}
+            mark.observe(at_ms, ends[place].source)
+            if self._settled.get(key) == ends[place]:
+                mark.compared(self._states[key].position, is_clean=True)
+                self._states[key] = replace(self._states[key], through_ms=mark.through_ms)
+            else:
+                changed[place] = key
+        return changed
 
-    async def _logs(
-        self,
-        lanes: AuditedLanes,
-        keys: Mapping[TopicPartition, LaneKey],
-        source_starts: Mapping[TopicPartition, int],
-    ) -> Mapping[TopicPartition, _Logs]:
-        """Read the ends of the destination, then the stored progress, then the ends of both clusters. Once
-        the source is copied to its end, the progress includes every copy before the first destination end.
-        The second destination end is always after every copy that the progress includes."""
-        job, target = lanes.job, self._context.cluster(lanes.job.destination)
-        source_cluster = self._context.cluster(job.source)
-        await source_cluster.patiently(lambda: source_cluster.refresh(sorted({one.topic for one in keys})))
-        copies = {
-            place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys
-        }
-        await target.patiently(lambda: target.refresh(sorted({copy.topic for copy in copies.values()})))
-        ends = await target_ends(self._context, job, list(keys))
-        starts = await target.offsets({copies[place]: EARLIEST for place in ends})
-        stored = await self._log(job.destination).load(list(keys.values()))
-        after = await self._context.cluster(job.source).offsets(dict.fromkeys(keys, LATEST))
-        ends_after = await target_ends(self._context, job, list(keys))
-        open_ends = await target.offsets({copies[place]: LATEST for place in ends_after})
-        edges = await self._edges(lanes, keys)
-        found = {}
-        for place, key in keys.items():
-            source_end = NO_END if after[place].error else after[place].offset
-            copy, end = copies[place], ends.get(place, 0)
-            target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
-            stored_copy = StoredCopy(stored[key], end)
-            source = source_starts[place], source_end
-            target_log = target_start, ends_after.get(place, 0)
-            open_to = open_ends[copy].offset if copy in open_ends else 0
-            found[place] = _Logs(source, target_log, stored_copy, edges.get(place), open_to)
-        return found
-
-    async def _edges(
-        self, lanes: AuditedLanes, keys: Mapping[TopicPartition, LaneKey]
-    ) -> Mapping[TopicPartition, int]:
-        """Return, if known, the offset of the first record after the window of each lane's last slice."""
-        ends = {place: self._windows[key] for place, key in keys.items() if key in self._windows}
-        if not ends or lanes.mode is AuditMode.FULL:
-            return {}
-        length_ms = self._options.window_ms
-        asked = {place: window_ms + length_ms for place, window_ms in ends.items()}
-        answers = await self._context.cluster(lanes.job.source).offsets(asked)
-        known = {place: one.offset for place, one in answers.items() if not one.error}
-        return {place: NO_END if offset < 0 else offset for place, offset in known.items()}
+    def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
+        """Return the windows of the last slices, where known and necessary."""
+        known = {} if lanes.mode is AuditMode.FULL else self._windows
+        starts_ms = {place: known[key] for place, key in keys.items() if key in known}
+        positions = {place: self._states[keys[place]].position for place in starts_ms}
+        return LogWindows(self._options.window_ms, starts_ms, positions)
 
     async def _audited(
-        self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs
+        self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
     ) -> tuple[LaneAudit, str]:
         """Audit the next slice of a lane. Return the lane's new state, and the reason if the audit failed."""
         copy, mark, place = logs.copy, self._marks[key], key.partition
@@ -244,7 +207,7 @@ class Auditor:
             mark.resume(mark.through_ms, is_stopped=state.is_stopped)
             mark.compared(start, is_clean=True)
             return replace(state, through_ms=mark.through_ms, lane=history), ""
-        part = await self._slice(lanes, key, start, settled, logs.edge)
+        part = await self._slice(lanes, key, start, settled, logs.window)
         part = part._replace(is_last=part.is_last and not is_cut)
         verdict, tally = await self._compared(lanes, place, part, state, logs)
         if verdict.surplus and not part.reads:  # markers of a new owner, or records of another producer
@@ -265,7 +228,7 @@ class Auditor:
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
 
     async def _compared(
-        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, logs: _Logs
+        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, logs: LaneLogs
     ) -> tuple[PartitionVerdict, WindowTally]:
         tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
         job, ranges = self._job(lanes, place, part, state, tally), (logs.source, logs.target)
@@ -306,7 +269,9 @@ class Auditor:
             late = late if late_ms == window.start_ms else 0
             self._pending.append(window_row(origin, place, window, ends, late))
 
-    async def _with_late(self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: _Logs) -> LaneAudit:
+    async def _with_late(
+        self, lanes: AuditedLanes, key: LaneKey, state: LaneAudit, logs: LaneLogs
+    ) -> LaneAudit:
         """Return the state with the number of overdue records, and queue the rows that this changes."""
         late = await self._late(lanes, key, logs)
         before = state.late
@@ -321,7 +286,7 @@ class Auditor:
                 self._queue(lanes, key.partition, state, window, ends, audit)
         return state
 
-    async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: _Logs) -> tuple[int, int] | None:
+    async def _late(self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs) -> tuple[int, int] | None:
         """Return the start of the oldest window with overdue records, and the number of overdue offsets in
         it. A record is overdue if it was not copied within the configured lateness. Return None if no record
         is overdue."""
@@ -353,20 +318,21 @@ class Auditor:
         )
 
     async def _slice(
-        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, edge: int | None
+        self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
     ) -> _Slice:
         """Return the next offsets to audit, up to the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
             return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
-        if edge is None or edge <= start or key not in self._windows:
+        if window is None or window[1] <= start or key not in self._windows:
             found = await self._first_batch(lanes, key, start, end)
             if found is None:
                 return _Slice(start, end, False, now_ms, True)
             edge, timestamp = found
         else:
-            timestamp = self._windows[key]
+            timestamp, edge = window
+            self._windows[key] = timestamp
         upto = min(edge, end)
         reads = lanes.mode is AuditMode.SAMPLED
         reads = reads and is_sampled(lanes.name, place, timestamp - timestamp % self._options.window_ms)
@@ -397,7 +363,7 @@ class Auditor:
         return await first_window(log, self._options.window_ms, self._context.clock.now_ms())
 
     async def _note_deletions(
-        self, lanes: AuditedLanes, part: _Slice, logs: _Logs, tally: WindowTally, place: TopicPartition
+        self, lanes: AuditedLanes, part: _Slice, logs: LaneLogs, tally: WindowTally, place: TopicPartition
     ) -> bool:
         """Count copies that the destination deleted before their retention time; return whether there are
         any."""
@@ -420,12 +386,17 @@ class Auditor:
             tally.count(Verdict.MISSING.value, part.timestamp, number - 1)
         return bool(number)
 
-    def _report(self, lanes: AuditedLanes, key: LaneKey, copy: StoredCopy, problem: str) -> LaneAuditReport:
-        state, progress = self._states[key], copy.progress
+    def _report(
+        self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs | None, problem: str
+    ) -> LaneAuditReport:
+        """Return the report of a lane. `logs`: None if the lane has not changed."""
+        state, progress = self._states[key], None if logs is None else logs.copy.progress
         through_ms = None if state.through_ms is None else state.through_ms - self._lateness_ms(lanes)
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
         late = state.late[1] if state.late is not None else 0
-        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem)
+        topic = self._context.cluster(lanes.job.source).topics.get(key.partition.topic)
+        count = 0 if topic is None else len(topic.leaders)
+        return LaneAuditReport(through_ms, waiting, late, state.faults, state.more_faults, problem, count)
 
     async def _send(self) -> None:
         """Write the queued rows. The audit does not continue until the rows are stored. Raises Unreachable,

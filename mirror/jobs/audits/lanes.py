@@ -45,7 +45,8 @@ class LaneAuditReport(NamedTuple):
     """State of the audit of one lane. `through_ms`: time before which all records are at the destination, by
     their timestamps; None if unknown. `waiting`: number of source offsets that are copied but not yet
     audited. `late`: number of overdue source offsets in the oldest window that has any. `problem`: error of
-    the last turn, empty if it succeeded."""
+    the last turn, empty if it succeeded. `topic_partitions`: number of partitions of the
+    source topic."""
 
     through_ms: int | None
     waiting: int
@@ -53,3 +54,4 @@ class LaneAuditReport(NamedTuple):
     faults: tuple[WindowFault, ...]
     more_faults: int
     problem: str = ""
+    topic_partitions: int = 0

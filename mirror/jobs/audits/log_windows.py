@@ -3,10 +3,13 @@ source topic."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mirror.audit.reader import LogCursor, LogRange
+from mirror.client.cluster import Cluster
 from mirror.lane.progress import LaneProgress
+from mirror.model.topics import TopicPartition
 
 NO_END: Final = 2**62
 """End offset of a range without an end."""
@@ -31,6 +34,33 @@ async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow 
     start_ms = timestamp - timestamp % length_ms
     edge = (await log.cluster.offsets({log.place: start_ms + length_ms}))[log.place]
     return LogWindow(start_ms, NO_END if edge.error or edge.offset < 0 else edge.offset, first.next)
+
+
+class LogWindows(NamedTuple):
+    """Windows of the records at offsets of several logs, read for all of them at once. `starts_ms`: of the
+    windows before; `offsets`: of the records."""
+
+    length_ms: int
+    starts_ms: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+
+    async def read(self, source: Cluster) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the start of each record's window, and the offset of the first record of later windows
+        (`NO_END` if there is none). Logs whose timestamps are not in order can be missing. Raises
+        Unreachable."""
+        found, starts_ms = dict[TopicPartition, tuple[int, int]](), self.starts_ms
+        for _ in range(2):
+            ended = dict[TopicPartition, int]()
+            ends_ms = {place: start_ms + self.length_ms for place, start_ms in starts_ms.items()}
+            for place, answer in (await source.offsets(ends_ms)).items():
+                if not answer.error:
+                    edge = NO_END if answer.offset < 0 else answer.offset
+                    if edge > self.offsets[place]:
+                        found[place] = starts_ms[place], edge
+                    elif edge == self.offsets[place] and answer.timestamp_ms >= 0:  # in a later window
+                        ended[place] = answer.timestamp_ms - answer.timestamp_ms % self.length_ms
+            starts_ms = ended
+        return found
 
 
 def is_other_topic(topic_id: bytes, progress: LaneProgress) -> bool:

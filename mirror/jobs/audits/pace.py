@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 from typing import Final
+
+from mirror.model.topics import TopicPartition
 
 COPYING_SHARE: Final = 0.02
 """Processor time of count audits, as a share of the processor time of copying."""
@@ -23,13 +25,14 @@ def rest_seconds(read_bytes: int, bytes_per_second: int, elapsed: float, busy: f
 
 class AuditBudget:
     """Limits count audits to a share of the processor time of copying. The limit does not apply to a
-    datastream whose audit has not reached the end of its copies for `longest` seconds."""
+    datastream whose audit has not reached the end of its copies for `longest` seconds, or that has lanes
+    which this instance has not audited: their former owner may have waited just as long."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
         self._left = ALLOWANCE_SECONDS
         self._copying: dict[str, float] = {}
-        self._audited: dict[str, float] = {}
+        self._audited: dict[str, tuple[float, frozenset[TopicPartition]]] = {}
 
     def earn(self, copying: Mapping[str, float]) -> None:
         """Add budget. `copying`: seconds of processor time that each task has used since the instance
@@ -39,12 +42,15 @@ class AuditBudget:
             self._left = min(self._left + COPYING_SHARE * more, ALLOWANCE_SECONDS)
             self._copying[task] = seconds
 
-    def allows(self, name: str, now: float) -> bool:
-        """Return whether a datastream may be audited now."""
-        return self._left > 0 or now >= self._audited.get(name, -inf) + self._longest
+    def allows(self, name: str, places: Collection[TopicPartition], now: float) -> bool:
+        """Return whether lanes of a datastream may be audited now."""
+        audited, known = self._audited.get(name, (-inf, frozenset()))
+        return self._left > 0 or now >= audited + self._longest or not known.issuperset(places)
 
-    def spend(self, name: str, seconds: float, now: float, *, has_more: bool) -> None:
+    def spend(
+        self, name: str, places: Collection[TopicPartition], seconds: float, now: float, *, has_more: bool
+    ) -> None:
         """Subtract the processor time of an audit. `has_more`: copied records remain to be audited."""
         self._left -= seconds
         if not has_more:
-            self._audited[name] = now
+            self._audited[name] = now, frozenset(places)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
 from mirror.audit.verdicts import Verdict
 from mirror.jobs.audits.lanes import LaneAuditReport
+from mirror.model.datastreams.audit_mode import AuditMode
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
+from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
 
 MOST_FAULTS: Final = 100
@@ -32,21 +35,29 @@ class AuditFault:
 
 @dataclass(frozen=True, slots=True)
 class TopicAudit:
-    """Audit of one topic of a datastream. `through_ms`: time before which all records are at the destination,
-    by their timestamps; None if unknown. `waiting`: number of copied source offsets that are not yet audited.
-    `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults. `problem`: reason why a
-    partition could not be audited, empty if there is none. `late`: number of overdue source offsets, counted
-    in the oldest such window of each partition."""
+    """Audit of partitions of one topic of a datastream. `through_ms`: time before which all records of these
+    partitions are at the destination, by their timestamps; None if unknown. `waiting`: number of copied
+    source offsets that are not yet audited. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number
+    of further faults. `problem`: reason why a partition could not be audited, empty if there is none. `late`:
+    number of overdue source offsets, counted in the oldest such window of each partition. `expected`: number
+    of partitions of the source topic."""
 
     datastream: DatastreamName
     topic: str
-    partitions: int
+    partitions: tuple[int, ...]
     through_ms: int | None
     waiting: int
     faults: tuple[AuditFault, ...]
     more_faults: int
     problem: str
     late: int = 0
+    expected: int = 0
+
+    @property
+    def complete_through_ms(self) -> int | None:
+        """Time before which every record of the topic is at the destination. None if unknown, also while a
+        partition has no owner and is therefore not among the audited ones."""
+        return self.through_ms if set(self.partitions).issuperset(range(self.expected)) else None
 
     @property
     def fault_records(self) -> Mapping[Verdict, int]:
@@ -65,7 +76,7 @@ def topic_audits(
         TopicAudit(
             name,
             place.topic,
-            1,
+            (place.partition,),
             one.through_ms,
             one.waiting,
             tuple(
@@ -82,6 +93,7 @@ def topic_audits(
             one.more_faults,
             one.problem,
             one.late,
+            one.topic_partitions,
         )
         for name, found in reports.items()
         for place, one in found.items()
@@ -94,10 +106,24 @@ def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
     return [_sum(list(group)) for _, group in groupby(by_topic, _place_of)]
 
 
+def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[TopicAudit]:
+    """Yield an audit without partitions for each topic to audit, so that topics are complete only if an
+    instance audits them."""
+    for datastream in datastreams:
+        if datastream.audit_mode is not AuditMode.OFF and datastream.status.is_mirrored:
+            topics = {place.topic for place in plan.planned.get(datastream.group, ())}
+            for topic in topics:
+                if datastream.selection.matches(topic) and not plan.excludes(datastream.name, topic):
+                    yield TopicAudit(datastream.name, topic, (), None, 0, (), 0, "")
+
+
 def through_of(audits: Iterable[TopicAudit]) -> int | None:
     """Return the time before which all records of all these topics are at the destination. Return None if
     this time is unknown for any topic."""
-    found = [one.through_ms for one in audits]
+    return _earliest([one.complete_through_ms for one in audits])
+
+
+def _earliest(found: Sequence[int | None]) -> int | None:
     known = [through_ms for through_ms in found if through_ms is not None]
     return min(known) if known and len(known) == len(found) else None
 
@@ -112,11 +138,12 @@ def _sum(parts: list[TopicAudit]) -> TopicAudit:
     )
     return replace(
         parts[0],
-        partitions=sum(one.partitions for one in parts),
-        through_ms=through_of(parts),
+        partitions=tuple(sorted({number for one in parts for number in one.partitions})),
+        through_ms=_earliest([one.through_ms for one in parts if one.partitions]),
         waiting=sum(one.waiting for one in parts),
         faults=tuple(faults[:MOST_FAULTS]),
         more_faults=sum(one.more_faults for one in parts) + max(len(faults) - MOST_FAULTS, 0),
         problem=next((one.problem for one in parts if one.problem), ""),
         late=sum(one.late for one in parts),
+        expected=max(one.expected for one in parts),
     )

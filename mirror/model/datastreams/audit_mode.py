@@ -27,7 +27,7 @@ class AuditMode(StrEnum):
     """Every record."""
 
 
-DEFAULT_AUDIT: Final = AuditMode.OFF
+DEFAULT_AUDIT: Final = AuditMode.COUNTS
 
 
 def read_audit_mode(label: str, value: object) -> AuditMode:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -46,6 +47,8 @@ class AuditWatch:
     sources: list[tuple[float, Ends]] = field(default_factory=list)
     """Ends of the source's logs, with a time at which it held the records before them."""
     verdicts: set[str] = field(default_factory=set)
+    longest_lag: float = 0.0
+    """Largest number of seconds by which a watermark was behind the truth."""
 
     def __post_init__(self) -> None:
         self._is_over = threading.Event()
@@ -54,6 +57,11 @@ class AuditWatch:
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
+
+    def finish(self) -> None:
+        """End the thread, and look once more at the settled service."""
+        self.stop()
+        self._look()
 
     def stop(self) -> None:
         """End the thread."""
@@ -124,17 +132,10 @@ class AuditWatch:
                 lacking.append(f"{tenant.name} is complete only through {one['complete_through_ms']}")
         return lacking
 
-    @property
-    def longest_lag(self) -> float:
-        """Return the largest number of seconds by which a watermark was behind, without the lateness."""
-        return max((statement.at - statement.held for statement in self.statements), default=0.0)
-
     def violations(self, stable: Collection[Tenant]) -> list[str]:
-        """Return false verdicts, and statements that were ahead of the truth. `stable`: tenants whose topics
-        were not created again."""
+        """Return false verdicts, and statements that were ahead of the truth or far behind it. `stable`:
+        tenants whose topics were not created again."""
         found = [f"false verdict of an audit: {verdict}" for verdict in sorted(self.verdicts)]
-        if self.longest_lag > MOST_BEHIND_SECONDS:
-            found.append(f"a watermark was {self.longest_lag:.0f} s behind")
         for tenant in stable:
             statements = [one for one in self.statements if one.topic == tenant.topic]
             if not statements:
@@ -142,26 +143,47 @@ class AuditWatch:
                 continue
             here = read_offsets(self.site.source.address, tenant.topic, self.site.given_up)
             there = read_offsets(self.site.destination.address, tenant.copy, self.site.given_up)
+            behind = 0.0
             for one in statements:
-                ahead = self._ahead(one, tenant, here, there)
+                missing = missing_records(one, tenant, here, there)
+                ahead = self.ahead(one, missing)
                 if ahead:
                     found.append(f"the watermark of {tenant.name} was ahead of {ahead} records at {one.at}")
+                behind = max(behind, self.behind_truth(one, missing))
+            if behind > MOST_BEHIND_SECONDS:
+                found.append(f"the watermark of {tenant.name} was {behind:.0f} s behind the records")
+            self.longest_lag = max(self.longest_lag, behind)
         return found
 
-    def _ahead(
-        self,
-        one: Statement,
-        tenant: Tenant,
-        here: Mapping[int, Mapping[Any, int]],
-        there: Mapping[int, Mapping[Any, int]],
-    ) -> int:
+    def ahead(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> int:
         """Return the number of records that a statement claims and that were not at the destination."""
         known = [ends for at, ends in self.sources if at <= one.held]
-        ahead = 0
-        for number, records in here.items():
-            held = known[-1].get((tenant.topic, number), 0) if known else 0
-            copied, end = there.get(number, {}), one.ends.get((tenant.copy, number), 0)
-            ahead += sum(
-                offset < held and copied.get(record, end) >= end for record, offset in records.items()
-            )
-        return ahead
+        held = known[-1] if known else {}
+        return sum(offset < held.get(place, 0) for place, offsets in missing.items() for offset in offsets)
+
+    def behind_truth(self, one: Statement, missing: Mapping[Place, Sequence[int]]) -> float:
+        """Return the seconds by which a statement is earlier than it could be. While the destination does not
+        respond, the truth does not advance either."""
+        first = {place: min(offsets, default=inf) for place, offsets in missing.items()}
+        true = (
+            at
+            for at, ends in self.sources
+            if at <= one.at and all(ends.get(place, 0) <= offset for place, offset in first.items())
+        )
+        return max(0.0, max(true, default=0.0) - one.held)
+
+
+def missing_records(
+    one: Statement,
+    tenant: Tenant,
+    here: Mapping[int, Mapping[Any, int]],
+    there: Mapping[int, Mapping[Any, int]],
+) -> dict[Place, list[int]]:
+    """Return the source offsets of the records that were not at the destination."""
+    found = {}
+    for number, records in here.items():
+        copied, end = there.get(number, {}), one.ends.get((tenant.copy, number), 0)
+        found[tenant.topic, number] = [
+            offset for record, offset in records.items() if copied.get(record, end) >= end
+        ]
+    return found

@@ -99,7 +99,7 @@ class Run:
         complete = self._wait(lambda: self._incomplete(truth), "records are missing")
         self._wait(self._unsettled, "the service is not settled")
         self._wait(self._audits.behind, "the audits have not caught up")
-        self._audits.stop()
+        self._audits.finish()
         verdict = Verdict(self._order.seed, self._order.length, self._counts(), self._silences())
         verdict.flowing_after, verdict.complete_after = flowing, complete
         verdict.violations += [*self._violations, *self._site.ended]

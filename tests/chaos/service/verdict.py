@@ -31,6 +31,8 @@ class Verdict:
     """Longest time by which a watermark of the audits was behind."""
     statements: int = 0
     """Number of watermarks that were compared with both sides."""
+    seconds: float = 0.0
+    """Duration of the run, with its checks."""
     violations: list[str] = field(default_factory=list)
 
     def add(self, name: str, found: Findings, may_repeat: bool) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.auditing.thread import audited_lanes
+from headrace.auditing.thread import AuditQueue, audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.windows import COUNTED, WindowCounts
+from mirror.errors import Unreachable
 from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.pace import ALLOWANCE_SECONDS, COPYING_SHARE, AuditBudget, rest_seconds
 from mirror.jobs.audits.record import (
@@ -31,6 +32,7 @@ from mirror.model.topics import TopicPartition
 from tests.builders import a_datastream
 
 NUMBERS = st.integers(0, 2**62)
+LANES = (TopicPartition("t", 0),)
 FAULTS = st.builds(WindowFault, NUMBERS, st.sampled_from(Verdict), NUMBERS, NUMBERS, NUMBERS)
 COUNTS = st.builds(WindowCounts, *[NUMBERS] * len(COUNTED))
 STATES = st.builds(
@@ -130,26 +132,36 @@ def test_an_audit_keeps_its_rate_and_rests_longer_than_it_works(
 @given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), max_size=40))
 def test_an_audit_costs_no_more_than_its_share_of_copying(steps: list[tuple[float, float]]) -> None:
     budget, copied, audited, largest = AuditBudget(longest=inf), 0.0, 0.0, 0.0
-    budget.spend("t", 0.0, 0.0, has_more=False)
+    budget.spend("t", LANES, 0.0, 0.0, has_more=False)
     for copying, cost in steps:
         copied += copying
         budget.earn({"a": copied / 2, "b": copied / 2})
-        if budget.allows("t", copied):
-            budget.spend("t", cost, copied, has_more=False)
+        if budget.allows("t", LANES, copied):
+            budget.spend("t", LANES, cost, copied, has_more=False)
             audited, largest = audited + cost, max(largest, cost)
         assert audited <= COPYING_SHARE * copied + ALLOWANCE_SECONDS + largest + 1e-6
 
 
 def test_an_audit_that_is_far_behind_does_not_wait() -> None:
     budget = AuditBudget(longest=100.0)
-    assert budget.allows("t", 0.0)
-    budget.spend("t", 5.0, 0.0, has_more=False)
-    assert not budget.allows("t", 99.0)
-    assert budget.allows("t", 100.0)
-    budget.spend("t", 5.0, 100.0, has_more=True)
-    assert budget.allows("t", 100.0)
-    budget.spend("t", 5.0, 101.0, has_more=False)
-    assert not budget.allows("t", 102.0)
+    assert budget.allows("t", LANES, 0.0)
+    budget.spend("t", LANES, 5.0, 0.0, has_more=False)
+    assert not budget.allows("t", LANES, 99.0)
+    assert budget.allows("t", LANES, 100.0)
+    budget.spend("t", LANES, 5.0, 100.0, has_more=True)
+    assert budget.allows("t", LANES, 100.0)
+    budget.spend("t", LANES, 5.0, 101.0, has_more=False)
+    assert not budget.allows("t", LANES, 102.0)
+
+
+def test_a_lane_of_another_owner_does_not_wait_again() -> None:
+    budget = AuditBudget(longest=100.0)
+    budget.spend("t", LANES, 5.0, 0.0, has_more=False)
+    moved = (*LANES, TopicPartition("t", 1))
+    assert budget.allows("t", moved, 1.0)
+    budget.spend("t", moved, 5.0, 1.0, has_more=False)
+    assert not budget.allows("t", moved, 2.0)
+    assert not budget.allows("t", LANES, 2.0)
 
 
 def test_only_deletions_that_retention_does_not_explain_count() -> None:
@@ -185,7 +197,7 @@ def test_the_age_of_deletions_follows_the_settings() -> None:
 def test_each_lane_is_audited_for_one_datastream_that_wants_it() -> None:
     shared = {"owner": "tests", "system.taskPrefix": "g"}
     streams = [
-        a_datastream("off", metadata=shared),
+        a_datastream("off", metadata={**shared, AUDIT_MODE: "off"}),
         a_datastream("one", metadata={**shared, AUDIT_MODE: "full"}),
         a_datastream("two", metadata={**shared, AUDIT_MODE: "counts"}),
     ]
@@ -194,3 +206,33 @@ def test_each_lane_is_audited_for_one_datastream_that_wants_it() -> None:
     (found,) = audited_lanes(streams, [mine, other])
     assert (found.name, found.mode, found.places) == ("one", AuditMode.FULL, (mine.partition,))
     assert not audited_lanes(streams, [other])
+
+
+def test_datastreams_whose_cluster_does_not_respond_delay_only_each_other() -> None:
+    """A pass has time for all that respond, and for two that do not."""
+    names = [f"{'dead' if number % 2 else 'well'}-{number}" for number in range(10)]
+    lanes = [
+        lane
+        for name in names
+        for lane in audited_lanes(
+            [a_datastream(name, metadata={AUDIT_MODE: "counts"})],
+            [LaneKey(GroupName(a_datastream(name).group), TopicPartition("orders", 0))],
+        )
+    ]
+    assert len(lanes) == len(names)
+    queue, tried, passes = AuditQueue(), list[list[str]](), 8
+    for _ in range(passes):
+        dead, tried = 0, [*tried, []]
+        for audited in queue.ordered(lanes):
+            if dead == 2 and queue.may_wait(audited.name):
+                break
+            is_dead = audited.name.startswith("dead")
+            dead += is_dead
+            tried[-1].append(audited.name)
+            queue.note(audited.name, Unreachable("away") if is_dead else None)
+    well, away = names[::2], names[1::2]
+    assert all(set(well) <= set(each) for each in tried[2:])
+    assert {name for each in tried[-3:] for name in each} == set(names)
+    assert set(queue.problems) == set(away)
+    assert queue.ordered([]) == []
+    assert not queue.problems

@@ -30,14 +30,14 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.batches.batch import HEADER_SIZE
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
-from tests.fakes.broker.faults import Delay
+from tests.fakes.broker.faults import Delay, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 
 JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
 PLACE = TopicPartition("t", 0)
 ROWS = "headrace-audit-windows"
 WINDOW_MS = 600_000
-LIST_OFFSETS = 2
+PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 MODES = [AuditMode.COUNTS, AuditMode.FULL]
 
 
@@ -425,3 +425,44 @@ def test_copies_whose_origins_were_deleted_before_the_audit_are_no_difference(
     assert audited.turn(mode).faults == ()
     audited.copy(2)
     assert audited.turn(mode).faults == ()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_of_an_unchanged_lane_only_the_ends_are_read(audited: Audited, mode: AuditMode) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    before = audited.turn(mode)
+    faults = audited.fakes.target.faults
+    for api in (PRODUCE, FETCH):
+        faults.plant(api, Drop(), times=None)
+    for _ in range(3):
+        audited.fakes.clock.advance(60)
+        report = audited.turn(mode)
+    assert faults.taken == 0
+    assert (report.waiting, report.faults, report.problem) == (0, (), "")
+    assert (report.through_ms or 0) >= (before.through_ms or 0) + 120_000
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_new_topic_that_is_as_long_as_the_former_does_not_advance_the_watermark(
+    audited: Audited, mode: AuditMode
+) -> None:
+    audited.copy(5)
+    audited.turn(mode)
+    before = audited.turn(mode)
+    audited.fakes.source.recreate_topic("t")
+    audited.written = 0
+    audited.write(5)
+    audited.fakes.clock.advance(60)
+    assert audited.turn(mode).through_ms == before.through_ms
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_loss_of_an_unchanged_lane_is_found(audited: Audited, mode: AuditMode) -> None:
+    for _ in range(5):
+        audited.copy(1)
+    audited.turn(mode)
+    audited.turn(mode)
+    audited.fakes.target.log("t").truncate(3)
+    report = audited.turn(mode)
+    assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, 2)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
@@ -153,3 +155,19 @@ def owned(*owner: object) -> bytes:
 )
 def test_what_a_former_owner_stores_late_does_not_count(before: bytes, after: bytes, outdated: bool) -> None:
     assert is_outdated(before, after) is outdated
+
+
+TEXT = st.text(alphabet='"\\:[]owner1,2', max_size=24)
+OWNERS = st.lists(st.integers(0, 3), max_size=3) | st.none() | TEXT
+DOCUMENTS = st.fixed_dictionaries(
+    {"pause": TEXT | st.fixed_dictionaries({"owner": OWNERS})}, optional={"owner": OWNERS, "life": TEXT}
+)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_records_are_compared_in_the_same_way_in_any_notation(
+    before: dict[str, object], after: dict[str, object]
+) -> None:
+    """Compact records of the same owner are not decoded."""
+    compact = [json.dumps(each, separators=(",", ":")).encode() for each in (before, after)]
+    assert is_outdated(*compact) is is_outdated(*(json.dumps(each).encode() for each in (before, after)))

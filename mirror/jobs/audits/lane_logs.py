@@ -1,0 +1,110 @@
+"""Ends of both logs of the lanes of a datastream, and their stored progress, in the order that an audit
+requires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mirror.audit.account import settled_offset
+from mirror.jobs.audits.lanes import AuditedLanes
+from mirror.jobs.audits.log import AuditLog
+from mirror.jobs.audits.log_windows import NO_END, LogWindows
+from mirror.jobs.verify_job import StoredCopy, target_ends
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.replication.context import EngineContext
+
+LaneKeys = Mapping[TopicPartition, LaneKey]
+
+
+class LaneEnds(NamedTuple):
+    """Ends of both logs of a lane, and the ids of their topics. `target`: None if unknown."""
+
+    source: int
+    target: int | None
+    topic_ids: tuple[bytes, bytes]
+
+
+class LaneLogs(NamedTuple):
+    """Ranges [start, end) of both logs of a lane, and what is stored about it. `window`: see `LogWindows`.
+    `open_to`: end of the destination log, with records of open transactions."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    copy: StoredCopy
+    window: tuple[int, int] | None = None
+    open_to: int = 0
+
+    def settled(self, progress: LaneProgress) -> int:
+        """Return the source offset up to which copies can be read."""
+        return settled_offset(progress, self.target[1], self.open_to)
+
+
+async def read_ends(
+    context: EngineContext, lanes: AuditedLanes, keys: LaneKeys
+) -> Mapping[TopicPartition, LaneEnds]:
+    """Return the ends of both logs. The topics are described after the source has returned its ends, so these
+    are not of a topic that was created again since. Raises Unreachable."""
+    job = lanes.job
+    source, target = context.cluster(job.source), context.cluster(job.destination)
+    ends = await source.offsets(dict.fromkeys(keys, LATEST))
+    names = {topic: job.naming.destination(topic) for topic in sorted({place.topic for place in keys})}
+    await source.patiently(lambda: source.refresh(names))
+    await target.patiently(lambda: target.refresh(sorted(set(names.values()))))
+    copies = await target_ends(context, job, list(keys))
+    return {
+        place: LaneEnds(
+            NO_END if ends[place].error else ends[place].offset,
+            copies.get(place),
+            (source.topic_id(place.topic), target.topic_id(names[place.topic])),
+        )
+        for place in keys
+    }
+
+
+async def read_logs(
+    context: EngineContext,
+    lanes: AuditedLanes,
+    log: AuditLog,
+    keys: LaneKeys,
+    ends: Mapping[TopicPartition, LaneEnds],
+    windows: LogWindows,
+) -> Mapping[TopicPartition, LaneLogs]:
+    """Return the stored progress, and then the ends of both sides. If nothing is in flight at the end of the
+    source, a lane has written nothing else to the destination before its earlier end, of `ends`; what was
+    copied according to the progress is before the later one. Raises Unreachable."""
+    if not keys:
+        return {}
+    job, target = lanes.job, context.cluster(lanes.job.destination)
+    source = context.cluster(job.source)
+    copies = {place: TopicPartition(job.naming.destination(place.topic), place.partition) for place in keys}
+    source_starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
+    starts = await target.offsets({copies[p]: EARLIEST for p in keys if ends[p].target is not None})
+    stored = await log.load(list(keys.values()))
+    after = await source.offsets(dict.fromkeys(keys, LATEST))
+    ends_after = await target_ends(context, job, list(keys))
+    uncommitted = [
+        copies[place]
+        for place, end in ends_after.items()
+        if (progress := stored[keys[place]]) is not None and end < (progress.offset_map.target_end or 0)
+    ]
+    open_ends = await target.offsets(dict.fromkeys(uncommitted, LATEST))
+    found_windows = await windows.read(source)
+    found = {}
+    for place, key in keys.items():
+        copy, source_start = copies[place], source_starts[place]
+        target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
+        found[place] = LaneLogs(
+            (
+                0 if source_start.error else source_start.offset,
+                NO_END if after[place].error else after[place].offset,
+            ),
+            (target_start, ends_after.get(place, 0)),
+            StoredCopy(stored[key], ends[place].target or 0),
+            found_windows.get(place),
+            open_ends[copy].offset if copy in open_ends else 0,
+        )
+    return found

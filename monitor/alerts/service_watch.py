@@ -1,0 +1,33 @@
+"""Alerts about facts that the service reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+import structlog
+
+from mirror.errors import HeadraceError
+from monitor.alerts.alert import Alert
+
+_log = structlog.get_logger(__name__)
+_Fact = TypeVar("_Fact")
+
+
+class ServiceWatch(Generic[_Fact]):
+    """Reads facts in every turn. If a read fails, the alerts of the last successful read continue."""
+
+    def __init__(
+        self, read: Callable[[], Sequence[_Fact]], alerts_of: Callable[[Sequence[_Fact]], Iterable[Alert]]
+    ) -> None:
+        self._read = read
+        self._alerts_of = alerts_of
+        self._known: Sequence[_Fact] = ()
+
+    def alerts(self) -> list[Alert]:
+        """Return the alerts that fire now."""
+        try:
+            self._known = self._read()
+        except HeadraceError as error:
+            _log.warning("the service is not readable; its last alerts continue", reason=str(error))
+        return [*self._alerts_of(self._known)]
