@@ -73,7 +73,7 @@ class EventFeed:
             raise Unreachable("this instance is shutting down", advice="connect to another instance")
         if full := self._listeners.full_for(callers):
             raise TooOften(
-                f"{full} already has {counted(self._most_each, 'stream')} of events on this instance",
+                f"{full} already has {counted(self._most_each, 'event stream')} open on this instance",
                 after_seconds=_PLACE_SECONDS,
                 advice="close a stream; an operator can change [api.limits]",
             )

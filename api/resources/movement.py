@@ -78,7 +78,7 @@ class LossAnswer(AnswerModel):
     """Share of the records still retained at the source that are not copied, for the partition with the
     largest share; null: unknown."""
     is_near: bool
-    """True if the loss is within four hours, so that an operator must act."""
+    """True if the loss is expected within four hours, so that an operator must act."""
 
 
 class DatastreamMovement(AnswerModel):

@@ -15,7 +15,7 @@ class AdviceSettings(Settings):
     hours_ahead: int = Field(default=24, ge=1, le=168)
     """Forecast horizon in hours."""
     history_days: int = Field(default=14, ge=2, le=90)
-    """Length of the history used by a forecast, in days; two weeks include weekends."""
+    """Days of history used by a forecast. At least two weeks are recommended, to include two weekends."""
     certainty: float = Field(default=0.97, gt=0.5, lt=1)
     """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
     previous day, forecasts are less accurate and cover a smaller share."""

@@ -61,7 +61,7 @@ def resolve(
     default. Also return the level of the result.
 
     If a load has no message rate, the message rate of the next coarser level is used. Partitions missing in
-    an observation of `recent` get their present load. Raises InvalidRequest that names a partition with an
+    an observation of `recent` get their current load. Raises InvalidRequest that names a partition with an
     invalid load.
     """
     topics = topics or {}

@@ -191,8 +191,9 @@ def windows(
 ) -> None:
     """Add up the windows of continuous audits, and compare tiers.
 
-    Reads the topic mirror.audit.topic, to which producers and consumers can also publish counts. Exits with 1
-    if a window is late or has differences, or if two tiers counted different numbers of records.
+    Reads the audit topic (setting mirror.audit.topic), to which producers and consumers can also publish
+    counts. Exits with 1 if a window is late or has differences, or if two tiers counted different numbers of
+    records.
     """
     from headrace.clusters.audits import audited_windows
     from headrace.settings import load_settings

@@ -36,7 +36,7 @@ _PAUSE_SECONDS: Final = 0.3
 
 def canary(
     datastream: Annotated[
-        str, typer.Argument(help="Datastream with the option canary.", autocompletion=complete_name)
+        str, typer.Argument(help="Datastream with a canary (option --canary).", autocompletion=complete_name)
     ] = "",
     source: Annotated[
         str, typer.Option(help="Instead of a datastream: source cluster, an alias or host:port.")

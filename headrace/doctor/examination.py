@@ -182,7 +182,7 @@ class Examination:
             yield from examined_own_topic(name, facts.topics.get(name), needs, keeps_progress=keeps_progress)
 
     def _own_topics(self, alias: str) -> dict[str, Sequence[AclOperation]]:
-        """Return Headrace's own topics at a cluster, with the required permissions."""
+        """Return Headrace's own topics on a cluster, with the required permissions."""
         mirror, topics = self._settings.mirror, dict[str, Sequence[AclOperation]]()
         if alias == mirror.destination_cluster:
             topics[mirror.progress_topic] = (_READ, _WRITE)

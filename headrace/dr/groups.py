@@ -153,7 +153,7 @@ class GroupMove:
         return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:
-        """Return the stored lanes of the datastream that previously copied to the origin, or None."""
+        """Return the stored lanes of the previous datastream to the origin; None if there are none."""
         name = self.previous.get(configured)
         if name is None:
             return None

@@ -139,7 +139,7 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
 def _measurements(
     settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
 ) -> Measurements:
-    """Return the measurements from Pinot. According to the settings, the metrics topic is the fallback or is
+    """Return the measurements from Pinot. Depending on the settings, the metrics topic is the fallback, or is
     used instead. Raises ConfigError if Pinot's client cannot be built."""
     if settings.monitor.measurements is MeasurementPlace.TOPIC and written is not None:
         return written

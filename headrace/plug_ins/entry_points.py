@@ -99,7 +99,7 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
         ) from error
     if not callable(method):
         raise ConfigError(
-            f"{subject} is {_a(made)} without a method {kind.method}",
+            f"{subject} is {_a(made)}, which lacks the method {kind.method}",
             advice="docs/plug-ins.md describes the required methods",
         )
     return made

@@ -36,7 +36,7 @@ def demo(
 ) -> None:
     """Demonstrate mirroring and rebalancing on real servers.
 
-    Writes report.html. Exits with 0 only if the demo confirmed every claim of the report."""
+    Writes report.html. Exits with 0 only if the demo confirmed every statement in the report."""
     from headrace_dev.demo import words
     from headrace_dev.demo.kept import demo_home, end_released
     from headrace_dev.demo.processes import DemoProcesses

@@ -58,9 +58,9 @@ class ConnectionConfig:
 class ConnectionConfigs(NamedTuple):
     """Connection options by memory pool.
 
-    `live`: for lanes that are up to date. `bulk`: for lanes that catch up. `ahead`: pool for data that is
-    fetched in advance for lanes that catch up. `aside`: pool for requests whose responses are processed
-    immediately and not retained.
+    `live`: for lanes that are up to date. `bulk`: for lanes that are catching up. `ahead`: pool for data that
+    is fetched in advance for lanes that are catching up. `aside`: pool for requests whose responses are
+    processed immediately and not retained.
     """
 
     live: ConnectionConfig

@@ -156,8 +156,8 @@ class Control:
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
         raise VersionConflict(
-            f"too many concurrent changes in the group or by the owner of {command.datastream.name}",
-            advice="retry in a moment",
+            f"cannot create {command.datastream.name}: its task group or its owner's quota keeps changing",
+            advice="retry in a few seconds",
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:

@@ -1,9 +1,9 @@
 """The leader's decision: the next plan from one snapshot of the world. Pure.
 
 A group is planned if its wanted partitions differ from its planned partitions, if there is a request to plan
-it, or if it was never planned. Other groups keep their tasks. If limits leave wanted partitions without a
-task, the group is planned again only after the inputs have changed. Finally all tasks are distributed over
-the live instances. The decision is deterministic.
+it, or if it was never planned. Other groups keep their tasks. If some wanted partitions get no task because
+of limits, the group is planned again only after the inputs have changed. Finally all tasks are distributed
+over the live instances. The decision is deterministic.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _RESTS: Final = 4
 constant changes leave most of the CPU time for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Time after the loss of an instance within which lanes that start count as taken over from that instance."""
+"""Lanes that start within this time after the loss of an instance count as taken over from that instance."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class PlanExecutor:
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes that should run here but do not, although no other instance is known to run them."""
+        """Lanes assigned to this instance that have not started, and that no other instance seems to run."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []

@@ -192,8 +192,8 @@ class OwnerQuotaSettings(Settings):
 
 
 class DefinitionSettings(Settings):
-    """Limits that new and changed definitions must respect. Datastreams that already exist continue to run;
-    if one of them exceeds the limits, it gets a remark.
+    """Limits that new and changed definitions must respect. Existing datastreams continue to run; those that
+    exceed the limits show a warning.
     """
 
     addresses: list[str] = Field(default=[])

@@ -58,8 +58,7 @@ class InstanceSnapshot:
     conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
     """Health of its components."""
     readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
-    """Conditions under which the process can serve requests, apart from its files. Independent of
-    datastreams."""
+    """Conditions for serving requests, except those that concern local files. Independent of datastreams."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     """Datastreams with problems; empty unless this instance leads."""
     loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)

@@ -71,8 +71,8 @@ class VerifyJob:
         self.selection.require_topic_characters()
         if self.allows_expired and not self.state:
             raise InvalidRequest(
-                "without the progress of the copy, expired records look like lost records",
-                advice="pass --state with the name that the copy had",
+                "cannot distinguish expired from lost records without the progress of the copy",
+                advice="pass --state NAME, the name under which the copy stored its progress",
             )
 
 

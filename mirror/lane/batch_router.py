@@ -277,7 +277,7 @@ class BatchRouter:
         finally:
             self._bytes = self._source_batches = 0
         if self._skipped or self._cursor != self.position:
-            raise Unaccounted(f"offsets {self._cursor} to {self.position - 1} have no known class")
+            raise Unaccounted(f"cannot account for offsets {self._cursor} to {self.position - 1}")
 
     def _send_skipped(self) -> None:
         """Make items of the skipped offsets that directly follow the last item."""
@@ -429,7 +429,7 @@ class BatchRouter:
         passed = [skipped for skipped in self._skipped if skipped.first < after]
         unknown = after - self._cursor - count - sum(skipped.count for skipped in passed)
         if unknown:
-            raise Unaccounted(f"{unknown} offsets from {self._cursor} to {after - 1} have no known class")
+            raise Unaccounted(f"cannot account for {unknown} offsets from {self._cursor} to {after - 1}")
         del self._skipped[: len(passed)]
         self._cursor = after
         return passed or None

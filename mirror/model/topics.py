@@ -228,7 +228,7 @@ class TopicSelection:
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
     """Build a selection whose `include` may start with negative look-aheads, which are moved to `exclude`.
 
-    Raises InvalidRequest like TopicSelection, and for look-around in other places.
+    Raises InvalidRequest for the same reasons as TopicSelection, and for any other look-around.
     """
     more = ""
     if isinstance(include, str) and len(include) <= LONGEST:

@@ -157,7 +157,7 @@ class LedgerKeeper(Protocol):
     """A sink that records the class of every offset."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Record offsets that will not be written; called before any later record is written."""
+        """Note skipped offsets, which will never be written. Called before any later record is written."""
         ...
 
 

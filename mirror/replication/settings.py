@@ -59,7 +59,7 @@ class CopyingSettings(Settings):
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches of a backlog, to reduce the load of the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first
-    """Copy partitions first whose uncopied records the source will delete soonest."""
+    """Give priority to the partitions whose uncopied records the source will delete soonest."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """Time after which a request without a response fails and is retried."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds

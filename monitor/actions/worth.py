@@ -2,8 +2,8 @@
 
 The saving is the remaining time of the breach, multiplied by the fraction of overload that the rebalance
 removes from the most loaded task (100 % if no task is overloaded afterwards). The remaining time is estimated
-from past breaches of the datastream that ended without a rebalance and lasted longer than the present breach
-so far: it is their median duration minus the present duration. The cost is one pause for each moved
+from past breaches of the datastream that ended without a rebalance and had lasted longer than the current
+breach has so far: their median duration minus its current duration. The cost is one pause for each moved
 partition. Without the rebalance, the records of these partitions are late until the breach ends. A rebalance
 that saves less than one pause is therefore not worthwhile. If the saving is unknown, the rebalance is
 allowed, and the decision reports that the saving is unknown.

@@ -200,7 +200,7 @@ class AlertSettings(Settings):
     time."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
     """HeadraceResizeRecommended fires when the load or its forecast has, for this time, required more
-    instances than are live. Leaving instances do not count as live."""
+    instances than are live. Instances that are leaving do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
     """HeadraceResizeRecommended fires this time before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)

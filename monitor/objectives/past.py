@@ -50,7 +50,7 @@ class PastMeasurements(Protocol):
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the sums of every topic, with a column for each limit in `milliseconds`.
+        """Return the latency sums by topic, with a column for each latency limit in `milliseconds`.
 
         For a source in `together`, the result may contain the single topic `EVERY_TOPIC`. Raises Unreachable,
         AnalyticsError."""

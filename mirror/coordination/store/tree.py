@@ -28,7 +28,7 @@ class TreeNode:
 
 
 def names_of(path: str) -> list[str]:
-    """Split a path into names. The root is `` or `/`."""
+    """Split a path into names. Both the empty string and `/` mean the root."""
     return path.strip("/").split("/") if path.strip("/") else []
 
 

@@ -1,1 +1,1 @@
-"""Loads as known to the leader: observations, the latest reports, and their age."""
+"""The leader's knowledge of partition loads: observations, the latest reports, and their age."""

@@ -127,7 +127,7 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise bytes per second and messages per second independently of each other. Partitions without a
+    """Raise the bytes per second and the messages per second, each on its own. Partitions without a
     present load are not added."""
     for partition, load in found.items():
         other = expected.get(partition)

@@ -29,9 +29,9 @@ class LaneTrack:
     `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;
     infinite without waiting records, or if the worker will report when records become late; minus infinity
     for all other lanes. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied
-    records. `unanswered`: overdue requests at the last report; None if none. `windows`: TCP windows of
-    brokers that limited the lane's rate at the last report. `moved_at`: last report of copied or waiting
-    records; minus infinity if never.
+    records. `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows
+    that limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records;
+    minus infinity if never.
     """
 
     __slots__ = (

@@ -49,9 +49,9 @@ class LaneAudit:
     """State of an audit. `position`: next source offset to audit. `target_next`: destination offset after the
     audited records. `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of
     the last turn. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults.
-    `windows`: newest windows, in order. `closed_ms`: start of the newest window whose counts are no longer
-    stored. `late`: start of the oldest window with overdue records, and the number of overdue offsets in it.
-    `row_ms`: latest time of any row of this lane."""
+    `windows`: newest windows, in order. `closed_ms`: start of the newest window whose counts have already
+    been discarded. `late`: start of the oldest window with overdue records, and the number of overdue offsets
+    in it. `row_ms`: latest time of any row of this lane."""
 
     position: int = 0
     target_next: int | None = None

@@ -22,7 +22,7 @@ class LaneObservation:
     of destination offsets that other producers wrote between records of the lane. `measured`: values of the
     last measurement: age of the backlog in ms, and the numbers of records and bytes copied since the
     measurement before. `overdue`: responses that were overdue at the last measurement. `was_measured`: flags
-    in the last report (had work, lag unknown, response overdue). `stalled_by`: reason if the lane has waited
+    of the last report (had work, lag unknown, response overdue). `stalled_by`: reason if the lane has waited
     for more than some seconds; otherwise empty. `held_by`: description of a hanging source transaction, empty
     if there is none; `hidden`: offset and timestamp (epoch ms, -1 if unknown) of the first record that the
     transaction blocks; `since_stable`: time since which the transaction has blocked that record (monotonic

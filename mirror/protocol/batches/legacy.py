@@ -98,5 +98,5 @@ def _field(message: memoryview, position: int) -> tuple[bytes | None, int]:
     if length == -1:
         return None, position
     if length < 0 or position + length > len(message):
-        raise CorruptData(f"message at offset {last_offset(message)} has a field of {length} bytes")
+        raise CorruptData(f"corrupt message at offset {last_offset(message)}: invalid field length {length}")
     return bytes(message[position : position + length]), position + length

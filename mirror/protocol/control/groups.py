@@ -1,4 +1,4 @@
-"""Requests for the groups that a broker coordinates."""
+"""ListGroups: request and response for the consumer groups coordinated by one broker."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class ProduceChannel:
         """Return one batch of each ready lane, and the transactional id that they share.
 
         Up-to-date lanes come first. A transactional lane needs a request of its own. If that request skips a
-        lane that is catching up, the next request starts with the lanes that catch up, so that none starves.
+        lane that is catching up, the next request starts with such lanes, so that none starves.
         """
         chosen: list[tuple[Lane, OutBatch]] = []
         targets: set[TopicPartition] = set()

@@ -238,7 +238,7 @@ class OwnedFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Fenced(
-                f"another process writes to {self._folder}", advice="run only one copy per folder"
+                f"another process is writing to {self._folder}", advice="run only one copy per folder"
             ) from error
         except OSError as error:
             raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Priority for lanes that would otherwise lose records: monitors the lanes that catch up, and throttles
+"""Priority for lanes that would otherwise lose records: monitors lanes that are catching up, and throttles
 others.
 
 `precedence` decides which lanes are throttled ("yield"). Throttled lanes share an additional quota, which is
@@ -51,7 +51,7 @@ class _Watched:
 
 
 class DeadlineWatch:
-    """Monitor of lanes that catch up.
+    """Monitor of lanes that are catching up.
 
     `position` returns the position and source retention of a lane, given the age of its backlog and the
     current time, both in milliseconds.
