@@ -153,8 +153,8 @@ class DefinitionChecks:
             shared = addresses.keys() & {other.source, other.destination}
             if shared and other.metadata.get(OWNER) != owner:
                 raise IllegalTransition(
-                    f"the cluster at {min(shared)} has changed, and datastream {other.name} of another owner also"
-                    " uses this address",
+                    f"the cluster at {min(shared)} has changed, and datastream {other.name} of another owner"
+                    " also uses this address",
                     advice="add the cluster under [clusters] and create both datastreams with its alias",
                 )
 

@@ -99,7 +99,7 @@ class ObservationStore:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
                 f"needs {counted(len(chunks), 'node')}",
-                advice=f"the limit is {MOST_CHUNKS} nodes, so the next leader starts without this observation",
+                advice=f"the limit is {MOST_CHUNKS} nodes; the next leader starts without this observation",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"
         path = f"{folder}/{name}"

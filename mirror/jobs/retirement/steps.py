@@ -221,7 +221,9 @@ class TopicRetirements:
             problem = f"topic {retirement.topic} is in use again: {', '.join(against)}"
             if not dry_run:
                 self.store.note_problem(stored, problem)
-            raise IllegalTransition(problem, advice="run `headrace topics restore`, or wait until the topic is unused")
+            raise IllegalTransition(
+                problem, advice="run `headrace topics restore`, or wait until the topic is unused"
+            )
         if dry_run:
             return RetirementOutcome(retirement, evidence=evidence)
         if not is_deleting:

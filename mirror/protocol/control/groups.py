@@ -1,4 +1,4 @@
-"""ListGroups: request and response for the consumer groups coordinated by one broker."""
+"""Requests that list and describe consumer groups, sent to the coordinator of the groups."""
 
 from __future__ import annotations
 
