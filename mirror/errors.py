@@ -6,7 +6,7 @@
     │   ├── NotFound                no such object
     │   ├── AlreadyExists           name already in use
     │   │   └── KeyReused           idempotency key already used for a different creation
-    │   ├── IllegalTransition       not allowed in the present state
+    │   ├── IllegalTransition       not allowed in the current state
     │   ├── NothingStored           no data stored yet
     │   ├── RefusedFields           invalid fields of a change
     │   ├── NotAuthenticated        missing or invalid credentials

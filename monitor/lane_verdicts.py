@@ -26,7 +26,7 @@ _AT_ONCE_SECONDS: Final = 30.0
 """Time after the start of a lane within which lateness means that the lane has been behind since its
 start."""
 _EXPLAINS_SECONDS: Final = 600.0
-"""Time for which the loss of a process can explain a present backlog."""
+"""Time for which the loss of a process can explain a current backlog."""
 _RECENT_SECONDS: Final = 180.0
 """Time after the loss of a process during which the loss explains late records even if the lane has already
 caught up."""

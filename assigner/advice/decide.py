@@ -143,7 +143,7 @@ def _missing(groups: Sequence[GroupNeed], fleet: FleetSize) -> str:
     missing = []
     if blind:
         missing.append(
-            f"only the present need of {blind[0].group} is known{_and_more(blind)}: {blind[0].why}"
+            f"only the current need of {blind[0].group} is known{_and_more(blind)}: {blind[0].why}"
         )
     if fleet.tasks_per_instance is None:
         missing.append("the number of tasks per instance is not set (assigner.advice.tasks_per_instance)")

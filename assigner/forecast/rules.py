@@ -10,7 +10,7 @@ Rules for the hour `distance` hours after an origin:
   last day does not spoil;
 - usual: the median of the last four weeks without a level;
 - higher: the larger of day and week;
-- present: the value of the present hour, for the next one.
+- present: the value of the current hour, for the next one.
 
 No rule is always right: Saturdays differ from Fridays, after a step all earlier weeks are wrong, and some
 series have no weekly pattern. For each hour the rule with the smallest error is chosen, judged by forecasts

@@ -52,7 +52,7 @@ class Policy:
     `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the
     rebalance moves nothing. `scale_in_headroom`: share of each remaining task that must stay free when tasks
     are removed. `overload_band`: share above usable capacity up to which an incremental plan without
-    `rebalance` does not relieve a task. `settling`: number of observations, including the present one, in
+    `rebalance` does not relieve a task. `settling`: number of observations, including the current one, in
     which a task must have been overloaded or the load must have needed more tasks. `move_slack`: share by
     which an incremental plan may exceed the minimum of moved bytes in order to move fewer partitions.
     `move_budget`: share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of

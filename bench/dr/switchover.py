@@ -1,7 +1,7 @@
 """A switch-over of 200 partitions under 50 producers: time of each step, records lost and repeated.
 
 Two clusters of one broker with an authorizer, 4 topics of 50 partitions, and one instance with one worker.
-The producers write 1,000 records a second until they are denied Write, and continue at the other cluster when
+The producers write 1,000 records a second until they are denied Write, and continue on the other cluster when
 the command ends. Then the same way back. Finally, one of the producers is a super user, which no denial
 affects: the switch-over names it and undoes itself. After each of the three, an independent consumer compares
 both logs with the records that were acknowledged.

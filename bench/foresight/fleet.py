@@ -1,6 +1,6 @@
 """Time and memory of the leader's advice for 500 datastreams of 400 partitions with 28 days of hourly loads.
 
-The advice is computed by the service's own code in three steps, each of which is stored: the present need,
+The advice is computed by the service's own code in three steps, each of which is stored: the current need,
 the forecast, and the need of past hours. A second turn follows an hour later. The history comes from memory,
 not from Pinot, where a query of the sums of a datastream returns at most 672 rows, and the mean loads of all
 partitions come in pages of 25,000. `DATASTREAMS`, `PARTITIONS` and `DAYS` set other numbers.

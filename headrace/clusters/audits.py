@@ -110,7 +110,7 @@ def audit_datastream(
     definition: Mapping[str, Any],
     on_progress: Callable[[int, int, int], None] = lambda _compared, _partitions, _offsets: None,
 ) -> list[AuditResult]:
-    """Compare every topic of a datastream with its copy, up to the present checkpoints. Records that arrive
+    """Compare every topic of a datastream with its copy, up to the current checkpoints. Records that arrive
     in the meantime are ignored. `definition`: definition in the format of /v1. `on_progress`: see
     `audit_copy`.
 

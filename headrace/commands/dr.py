@@ -52,7 +52,7 @@ def status(
             f"{operation['kind']} to {operation['target']} by {operation['operator']}: {operation['step']}"
             + (f"; being undone: {operation['failure']}" if operation["failure"] else "")
         )
-    print_table("not at the other cluster", _COLUMNS, found["topics"])
+    print_table("not on the other cluster", _COLUMNS, found["topics"])
     for problem in found["problems"]:
         complain(problem)
 
@@ -188,7 +188,7 @@ def abort(
     """Undo an operation that is in progress.
 
     Removes the fence and the opposite datastreams, and resumes the stopped datastreams. Group positions that
-    were committed at the other cluster remain there.
+    were committed on the other cluster remain there.
     """
     with open_session(pair, at, config, reads_only=False) as session:
         state = session.abort(reason)

@@ -34,13 +34,13 @@ def translate(
         bool, typer.Option("--back", help="Translate from the destination to the source.")
     ] = False,
     as_group: Annotated[
-        str, typer.Option(help="Name of the group at the other cluster (default: the same name).")
+        str, typer.Option(help="Name of the group on the other cluster (default: the same name).")
     ] = "",
     rewind: Annotated[
         bool,
         typer.Option(
             "--rewind",
-            help="Also commit positions that are behind the group's positions at the other cluster.",
+            help="Also commit positions that are behind the group's positions on the other cluster.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -56,7 +56,7 @@ def translate(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions at the other cluster.
+    """Commit a consumer group's positions on the other cluster.
 
     Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
     or if the group reads no mirrored topic. If the source does not respond, the command uses the positions of

@@ -359,7 +359,7 @@ class SwitchoverActs:
         return self.bench.cluster(ClusterRef(name))
 
     async def topics(self, definitions: Definitions, cluster: str) -> dict[str, int]:
-        """Return the partition count of each topic that the datastreams select at a cluster."""
+        """Return the partition count of each topic that the datastreams select on a cluster."""
         jobs = [audit_job(definition) for definition in definitions.values()]
         found = await self._cluster(cluster).all_topics()
         return {

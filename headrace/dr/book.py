@@ -1,4 +1,4 @@
-"""Stores the state of a pair in the coordination store, and copies of the state at both clusters."""
+"""Stores the state of a pair in the coordination store, and copies of the state on both clusters."""
 
 from __future__ import annotations
 

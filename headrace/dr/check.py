@@ -119,7 +119,7 @@ class PairCheck:
             yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
-        """Return the partition count of each of the pair's topics at a cluster, as of the first call."""
+        """Return the partition count of each of the pair's topics on a cluster, as of the first call."""
         if cluster not in self._known:
             self._known[cluster] = self._session.bench.run(
                 self._session.acts.topics(self._plan.definitions, cluster)

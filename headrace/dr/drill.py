@@ -82,7 +82,7 @@ class DrillResult:
 
 
 class Drill:
-    """One drill of a pair. `seconds`: duration of the writes at each cluster. `deadline_seconds`: time limit
+    """One drill of a pair. `seconds`: duration of the writes on each cluster. `deadline_seconds`: time limit
     of each switch-over and of each retried request."""
 
     def __init__(

@@ -17,9 +17,9 @@ from mirror.ports import NodeStore
 
 
 class PairReader:
-    """Reads the state of the configured pairs. `copy_at`: reads the copy of a pair's state at a cluster.
+    """Reads the state of the configured pairs. `copy_at`: reads the copy of a pair's state on a cluster.
 
-    If the coordination store has no state of a pair, it may have lost the state. The copies at both clusters
+    If the coordination store has no state of a pair, it may have lost the state. The copies on both clusters
     are then read once and cached.
     """
 

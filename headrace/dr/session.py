@@ -113,7 +113,7 @@ class PairSession:
         return state.with_(operation=operation)
 
     def fail_back(self, seconds: float) -> PairState:
-        """Copy the records written at the active cluster since the fork, then run a switch-over. Raises the
+        """Copy the records written on the active cluster since the fork, then run a switch-over. Raises the
         errors of `Driver.run`."""
         until = time.monotonic() + seconds
         state = self.state()

@@ -45,7 +45,7 @@ _COMPARE_SECONDS: Final = 10.0
 
 class ForesightThread(BackgroundThread):
     """Computes the advice soon after the instance becomes leader, then once per interval and after a change
-    of tasks, instances or datastreams. One call of `look` computes the present need and the forecast; the
+    of tasks, instances or datastreams. One call of `look` computes the current need and the forecast; the
     following calls compute the need of past hours. A failed computation is reported as unhealthy and retried;
     other threads are not affected."""
 

@@ -1,4 +1,4 @@
-"""Computation of the sizing advice in three steps: the present need, the forecast, and the need of past
+"""Computation of the sizing advice in three steps: the current need, the forecast, and the need of past
 hours.
 
 The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
@@ -84,7 +84,7 @@ class Means:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups of all datastreams. `needs`: their present needs."""
+    """Groups of all datastreams. `needs`: their current needs."""
 
     members: Mapping[GroupName, Sequence[Datastream]]
     plan: Plan
@@ -135,7 +135,7 @@ class ForesightTurn:
         return advice
 
     def present(self) -> Advice:
-        """Store the present need, without reading the history.
+        """Store the current need, without reading the history.
 
         Stored advice may come from a former leader: its forecast hours are kept until they have passed, and
         its need of past hours is kept if the advice is recent. Raises HeadraceError.
@@ -260,7 +260,7 @@ class ForesightTurn:
         return _Groups(members, plan, sources, needs)
 
     def _present(self, now_ms: int) -> list[GroupNeed]:
-        """Return the present need of each group, with the stored forecast for hours that have not passed
+        """Return the current need of each group, with the stored forecast for hours that have not passed
         yet."""
         groups, stored = self._groups(now_ms), self._means.store.read()
         before = {known.group: known for known in stored.groups} if stored else {}
@@ -409,7 +409,7 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """Return the present need of a group. The need is known only if the group's last plan is recent and used
+    """Return the current need of a group. The need is known only if the group's last plan is recent and used
     measured loads."""
     tasks = len(plan.of_group(group))
     if found is None:

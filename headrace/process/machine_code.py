@@ -2,7 +2,7 @@
 
     python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
-A build of `headrace.process.compilation` is used only if its digest matches the present sources. Without such
+A build of `headrace.process.compilation` is used only if its digest matches the current sources. Without such
 a build, or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The Python sources behave
 in the same way, but use more CPU time. This module has few imports, because every worker process imports it.
 """

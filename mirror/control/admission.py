@@ -56,7 +56,7 @@ class ClusterUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Access rights at one cluster, as lists of names in which `*` matches any text.
+    """Access rights on one cluster, as lists of names in which `*` matches any text.
 
     `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
     of the datastream may read the positions of these groups.
@@ -81,7 +81,7 @@ class ClusterRights:
         return not all("*" in names for names in (*map(self.names, ClusterUse), self.groups))
 
     def has_group(self, group: str) -> bool:
-        """Return whether a datastream with the name of this group may commit positions at this cluster."""
+        """Return whether a datastream with the name of this group may commit positions on this cluster."""
         return any(fnmatchcase(group, name) for name in self.groups)
 
 

@@ -156,7 +156,7 @@ class Control:
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
         raise VersionConflict(
-            f"cannot create {command.datastream.name}: its task group or its owner's datastreams are being changed",
+            f"cannot create {command.datastream.name}: its group or its owner's datastreams are being changed",
             advice="retry in a few seconds",
         )
 

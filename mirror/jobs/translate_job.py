@@ -39,7 +39,7 @@ class TranslateJob:
     """Parameters of a translation.
 
     `state`: name of the copy, or group of the datastream. `back`: translate from the destination to the
-    source. `as_group`: name of the group at the other cluster; empty for the same name. `rewinds`: also move
+    source. `as_group`: name of the group on the other cluster; empty for the same name. `rewinds`: also move
     offsets backward if the group is already ahead.
     """
 
@@ -88,7 +88,7 @@ class PositionMove:
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether the group would have no offset at the other cluster although the topic is
+        """Return whether the group would have no offset on the other cluster although the topic is
         mirrored."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
@@ -145,26 +145,26 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of mirrored topics at the cluster of the given offsets."""
+        """Names of mirrored topics on the cluster of the given offsets."""
         return {place.topic for place in self._keys}
 
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
-        """Lanes by partition at the cluster of the given offsets."""
+        """Lanes by partition on the cluster of the given offsets."""
         lanes = self._stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
         return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-        """Return a lane's partition at the cluster of the given offsets, and its counterpart at the other
+        """Return a lane's partition on the cluster of the given offsets, and its counterpart at the other
         cluster."""
         copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
         return (copy, key.partition) if self._back else (key.partition, copy)
 
 
 class GroupPositions(NamedTuple):
-    """Committed offsets of a group at both clusters."""
+    """Committed offsets of a group on both clusters."""
 
     here: Mapping[TopicPartition, int]
     there: Mapping[TopicPartition, int]
@@ -200,7 +200,7 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Add the offset that the group has committed at the other cluster. Skip the translation if this offset
+    """Add the offset that the group has committed on the other cluster. Skip the translation if this offset
     is equal or ahead."""
     present = positions.there.get(move.there)
     if move.skipped or present is None:
@@ -216,7 +216,7 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
     """Commit the translations that are not skipped; return their number.
 
-    Raises NotAuthorized, Unreachable; Refused if the group has members at the other cluster.
+    Raises NotAuthorized, Unreachable; Refused if the group has members on the other cluster.
     """
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:

@@ -45,7 +45,7 @@ class FencedWriter:
         self._is_busy = False
 
     async def take(self, cluster: Cluster) -> None:
-        """Fence the present writer. Further calls do nothing, because they could fence a successor. Raises
+        """Fence the current writer. Further calls do nothing, because they could fence a successor. Raises
         Unreachable, NotAuthorized, Refused."""
         if self._former is not None:
             return

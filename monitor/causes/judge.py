@@ -98,7 +98,7 @@ _LEAST_TELLING: Final = 0.1
 """Mean latency, as a fraction of the objective, above which its phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
-"""States in which a lane without a present backlog is not late. A state describes the last few minutes."""
+"""States in which a lane without a current backlog is not late. A state describes the last few minutes."""
 _BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
 _ORIGINS: Final = {
     BacklogOrigin.CREATION: Cause.INITIAL_COPY,

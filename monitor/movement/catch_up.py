@@ -43,7 +43,7 @@ def approach(history: LaneHistory) -> CatchUpRate | None:
 
 
 def eta_seconds(found: CatchUpRate | None, history: LaneHistory, now: float) -> float | None:
-    """Return the seconds until the backlog is empty at the present rate; None if the backlog does not shrink
+    """Return the seconds until the backlog is empty at the current rate; None if the backlog does not shrink
     significantly. `found`: result of `approach` for the same history."""
     if found is None or not found.is_certain or found.per_second <= 0:
         return None

@@ -88,7 +88,7 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if, at the present rate, the source will delete records before they are copied. That is the
+        """True if, at the current rate, the source will delete records before they are copied. That is the
         case if the retention of the records ends before the lane has caught up, and the lane does not read
         faster than the log start offset advances. If the time until the lane has caught up is unknown, the
         lane is assumed to be too slow. False for a lane in the state OK."""

@@ -44,7 +44,7 @@ predicted loss, even if the source retains records for days."""
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
-    """Partitions whose records the source will delete before they are copied, at the present rate. `worst`:
+    """Partitions whose records the source will delete before they are copied, at the current rate. `worst`:
     partition that loses data first, after `seconds`; `eta_seconds`: time until this partition has caught up,
     None if it does not catch up. `share`: largest backlog of a partition as a share of its source log; None
     if unknown for all partitions."""

@@ -26,7 +26,7 @@ def with_cause(
 ) -> IncidentRecord:
     """Update the cause of the incident, which is the cause with the most bad seconds.
 
-    Another cause replaces the present cause only if it has clearly more bad seconds, so that alternating
+    Another cause replaces the current cause only if it has clearly more bad seconds, so that alternating
     causes do not fill the timeline. Time spent catching up counts towards the cause before the catch-up.
     Wrong timestamps are ignored if there is another cause, because records that producers held back during an
     outage also have old timestamps."""

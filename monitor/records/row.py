@@ -10,7 +10,7 @@ from pinot.tables import IncidentRow
 
 
 def row_of_incident(record: IncidentRecord) -> IncidentRow:
-    """Return the row of an incident in its present state."""
+    """Return the row of an incident in its current state."""
     times = [record.judged_ms, record.opened_ms, *(entry.time_ms for entry in record.timeline[-1:])]
     spent = [cost.spent for cost in record.costs if cost.spent is not None]
     worst = max(record.deliveries or (), key=lambda delivery: delivery.late, default=None)

@@ -32,7 +32,7 @@ class PriceTable:
 class UsageLine:
     """Usage of one topic by one datastream on one UTC day. `day_ms`: start of the day.
 
-    `datastream`: name of the group if no present datastream selects the topic; `owner` and `destination` are
+    `datastream`: name of the group if no current datastream selects the topic; `owner` and `destination` are
     empty in this case. `bytes`: size as fetched from the source, including batch headers. `cost`: None if
     unknown.
     """

@@ -25,7 +25,7 @@ LoadsOfHour = Callable[[TimeRange], Mapping[TopicPartition, PartitionLoad]]
 def seasonal_loads(
     wanted: Iterable[TopicPartition], now_ms: int, loads_of: LoadsOfHour
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the median load of the present hour over earlier weeks, or else over earlier days.
+    """Return the median load of the current hour over earlier weeks, or else over earlier days.
 
     With the median, a single holiday or outage has no effect. Partitions without any rollup of these hours
     are omitted. `measured_at_ms` is the latest hour that was used.

@@ -27,7 +27,7 @@ Content = tuple[str, int, bytes | None]
 
 @dataclass
 class Written:
-    """Records that were acknowledged, at any cluster."""
+    """Records that were acknowledged, on any cluster."""
 
     records: list[Content] = field(default_factory=list)
     begun: int = 0

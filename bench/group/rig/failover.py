@@ -116,7 +116,7 @@ class Failover:
     def _read_at_source(self) -> tuple[list[int], list[int]]:
         """Read as fast as records are written, so many records behind, and stop without a last commit.
 
-        Return the positions at both clusters at that moment, those of the destination first read.
+        Return the positions on both clusters at that moment, those of the destination first read.
         """
         case, traffic = self._case, self._traffic
         with consumer_of(self._pair.source.address, case.group, case.protocol) as consumer:

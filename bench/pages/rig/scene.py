@@ -195,7 +195,7 @@ class Scene:
         return any(late["p99_ms"]) and has_forecast and advice["past_week"] is not None
 
     def _until(self, condition: str, holds: Callable[[], bool]) -> None:
-        """Wait for a condition; a failed request counts as no. Raises NotInTime with the present state."""
+        """Wait for a condition; a failed request counts as no. Raises NotInTime with the current state."""
 
         def attempt() -> bool:
             self._processes.require_alive()

@@ -45,7 +45,7 @@ def list_groups(
 def lag(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the positions of all groups at both clusters."""
+    """Show the positions of all groups on both clusters."""
     found = connect(at, config).get(f"{path_of(name)}/consumer-groups")
     if as_json:
         print_json(found)

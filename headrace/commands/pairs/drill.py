@@ -14,7 +14,7 @@ from headrace.errors import EXIT_FAILED
 
 def drill(
     pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
-    duration: Annotated[str, typer.Option("--for", help="Time to write records at each cluster.")] = "10s",
+    duration: Annotated[str, typer.Option("--for", help="Time to write records on each cluster.")] = "10s",
     deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the steps without executing them.")

@@ -48,7 +48,7 @@ class PruneScope:
 @dataclass(frozen=True)
 class DatastreamChange:
     """A change of one datastream. `version`: ETag of the compared version. `definition`: definition in the
-    file or, for a deletion, the present definition. `plan`: result of the dry run."""
+    file or, for a deletion, the current definition. `plan`: result of the dry run."""
 
     kind: StepKind
     name: str

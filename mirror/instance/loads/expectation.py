@@ -1,7 +1,7 @@
 """Expected loads of partitions in the coming hours, for the leader's plans.
 
-Planning uses the larger of the present load and the load expected for the next hours, and removes no task
-that later hours need. Without a trusted forecast, plans use the present load.
+Planning uses the larger of the current load and the load expected for the next hours, and removes no task
+that later hours need. Without a trusted forecast, plans use the current load.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def with_expected(
     now_ms: int,
     planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
-    """Return the present loads and earlier observations, raised by the forecast. Pure.
+    """Return the current loads and earlier observations, raised by the forecast. Pure.
 
     `planned`: the partitions to plan; None means all. Only the loads of these partitions are raised. The
     latest observations are reduced to these partitions, because a cluster may have many more.
@@ -113,13 +113,13 @@ def with_expected(
     )
     notes = report.notes
     if after > before:
-        share = f"{after / before:.2f} times the present load" if before else "more than the present load"
+        share = f"{after / before:.2f} times the current load" if before else "more than the current load"
         notes = (*notes, f"planned by the forecast of the next hours: {share}")
     return replace(report, loads={**report.loads, **raised}, notes=notes), (*older, *newest)
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the maximum of the present loads and each expectation."""
+    """Return the maximum of the current loads and each expectation."""
     found = dict(present)
     for expected in several:
         _raise(found, expected)

@@ -39,7 +39,7 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition with its position at the source cluster; None if the position is unknown."""
+    """An uncopied partition with its position on the source cluster; None if the position is unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None

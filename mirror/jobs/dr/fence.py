@@ -37,7 +37,7 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
     for principal in principals:
         if principal in mine:
             raise Refused(
-                f"{principal} includes Headrace itself, which must write at both clusters",
+                f"{principal} includes Headrace itself, which must write on both clusters",
                 advice="give producers other principals, and list these in dr.NAME.principals",
             )
 

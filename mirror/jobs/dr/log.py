@@ -16,7 +16,7 @@ _PREFIX: Final = "~dr/"
 
 
 class StateCopy:
-    """The copy of one pair's state at one cluster. Use only within the event loop of the context."""
+    """The copy of one pair's state on one cluster. Use only within the event loop of the context."""
 
     def __init__(self, context: EngineContext, cluster: ClusterRef, name: str) -> None:
         self._context = context

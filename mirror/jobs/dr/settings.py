@@ -28,7 +28,7 @@ class PairSettings(Settings):
     """Principals of producers, such as `User:app`, that are denied Write during a switch-over. If the list is
     empty, stop the producers yourself; the switch-over then only checks that nobody writes."""
     rpo_seconds: Seconds = 30.0
-    """Maximum age of the oldest record that is not yet at the other cluster. A switch-over begins only if the
+    """Maximum age of the oldest record that is not yet on the other cluster. A switch-over begins only if the
     age is below this target."""
     rto_seconds: Seconds = 60.0
     """Target for the time during which nobody can write. The result of a switch-over compares the target with

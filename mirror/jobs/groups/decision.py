@@ -48,7 +48,7 @@ class FollowReason(StrEnum):
     TAKEN_OVER = "moved at the destination"
     """Another client changed the position at the destination, and the position at the source is unchanged."""
     TWO_WAY = "two-way"
-    """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
+    """The topic is written on both clusters, so a position at one has no counterpart at the other: a commit
     could skip records that precede it only in the order of the destination."""
     BEFORE_COPIES = "before the copies"
     """The position precedes the first record that the datastream has copied, and the destination has earlier
@@ -73,7 +73,7 @@ _COMMITS: Final = frozenset({FollowReason.NEW, FollowReason.FORWARD, FollowReaso
 
 
 class SyncedPosition(NamedTuple):
-    """Committed offsets of a group at both clusters, as of the last synchronisation."""
+    """Committed offsets of a group on both clusters, as of the last synchronisation."""
 
     source: int
     target: int
@@ -93,7 +93,7 @@ def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | 
 def decide(source: int, target: int | None, translated: int, last: SyncedPosition | None) -> FollowReason:
     """Decide whether to commit `translated` at the destination.
 
-    `source`, `target`: current positions of the group at both clusters; `target` is None if the group has no
+    `source`, `target`: current positions of the group on both clusters; `target` is None if the group has no
     position there. `translated`: position at the destination that corresponds to `source`, or a lower bound
     of this position. `last`: positions as of the last synchronisation, None before the first.
     """

@@ -318,7 +318,7 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Return whether the lane has had no other owner between `former` and the present owner."""
+    """Return whether the lane has had no other owner between `former` and the current owner."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 

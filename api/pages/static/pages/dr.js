@@ -34,7 +34,7 @@ function Pair({ pair }) {
 function Loss({ topics, isKnown }) {
   const [shown, more] = usePage(topics, 20);
   if (!topics.length) return html`<p>${isKnown ? "A failure now would lose no record." : "Loss of a failure now: unknown."}</p>`;
-  return html`<h3>Not at the other cluster</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col" class="num">Records</th><th scope="col" class="num">Age</th></tr></thead>
+  return html`<h3>Not on the other cluster</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col" class="num">Records</th><th scope="col" class="num">Age</th></tr></thead>
     <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records"><${Value} text=${row.records} /></td><td class="num" data-label="Age"><${Value} text=${row.age} /></td></tr>`)}</tbody></table></div>${more}`;
 }
 
