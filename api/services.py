@@ -134,7 +134,7 @@ class Services:
     clock: Clock
     plan: Callable[[], Plan]
     assessments: Callable[[], Mapping[GroupName, Assessment]]
-    """Result of the last planning of each group, by any leader."""
+    """Result of the latest planning run of each group, by any leader."""
     service_name: str
     """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]

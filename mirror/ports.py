@@ -28,7 +28,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return the seconds since a fixed moment; never decreases."""
+        """Return the seconds since a fixed point in time; never decreases."""
         ...
 
 

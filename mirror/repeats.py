@@ -100,7 +100,7 @@ class _Cause(Generic[Key]):
 
 
 class CauseReports(Generic[Key]):
-    """Reports of causes that affect many subjects: one report a moment after the start, another whenever the
+    """Reports of causes that affect many subjects: one report shortly after the start, another whenever the
     number of subjects has doubled, and one at the end.
 
     The key of a cause is a text that is the same for all affected subjects; see `common_text`. Times are

@@ -71,6 +71,6 @@ def _rounded(value: float) -> int:
 
 
 def clock_text(moment_ms: int) -> str:
-    """Return the time of day of a moment, in UTC: `21:38:05 UTC`."""
+    """Return the time of day in UTC: `21:38:05 UTC`."""
     seconds = moment_ms // 1000 % 86_400
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

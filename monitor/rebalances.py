@@ -28,7 +28,7 @@ class RequestOutcome(Enum):
     """A decision was made: the rebalance was requested, was only reported (mode `observe`), or is not
     worthwhile. The next attempt follows after the cool-down."""
     NOT_NOW = "not now"
-    """A rebalance is forbidden at present. The next attempt follows in the next turn."""
+    """A rebalance is currently not permitted. The next attempt follows in the next turn."""
 
 
 class RequestResult(NamedTuple):

@@ -141,7 +141,7 @@ class Snapshot:
             yield "as of before"
         problem = self.datastream.get("problem")
         if problem:
-            yield "problem" if problem["sets_aside"] else "remark"
+            yield "problem" if problem["sets_aside"] else "warning"
         if self.datastream.get("halt"):
             yield "halt"
         if self.datastream.get("pauses"):

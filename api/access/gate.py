@@ -279,8 +279,8 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
     """Return a function that checks, during long-lived responses, whether the credentials of a request still
-    permit an action. The check also fails if the credentials cannot be verified at the moment: then the
-    client reconnects and receives the reason."""
+    permit an action. The check also fails if the credentials cannot be verified right now; then the client
+    reconnects and receives the reason."""
     access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 

@@ -198,7 +198,7 @@ class Reads:
         return self._taken(self._memory.read("plan", self._services.plan))
 
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Return the result of the last planning of each group."""
+        """Return the result of the latest planning run of each group."""
         return self._taken(self._memory.read("assessments", self._services.assessments))
 
     def advice(self) -> Advice | None:

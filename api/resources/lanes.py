@@ -211,7 +211,7 @@ class LaneAnswer(PartitionState):
     backlog: str | None = None
     """Cause of the backlog of a lane that has been late since it started: `creation`, `pause` (by a user),
     `outage`, `worker` (a worker process was lost), `instance` (an instance lost its session), or `restart`
-    (of an instance, or a move). Null if the lane has been on time at any moment since its start, and if no
+    (of an instance, or a move). Null if the lane has been on time at any time since its start, and if no
     process was lost in the last three minutes."""
     backlog_since_ms: int | None = None
     """Time (epoch ms) at which the worker process or the session was lost or, for other causes, at which the

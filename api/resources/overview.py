@@ -1,8 +1,8 @@
 """/v1/overview: data of the first web page, also for other clients. The response contains sums instead of
 partitions, to stay small.
 
-The queried instance combines the sums of all instances with the definitions, the plan, the last planning and
-open incidents. Unknown numbers are null.
+The queried instance combines the sums of all instances with the definitions, the plan, the latest planning
+run and open incidents. Unknown numbers are null.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DatastreamGlance(AnswerModel):
     source: str
     destination: str
     problem: str
-    """Reason why the datastream is excluded from planning, or a remark; empty if there is no problem."""
+    """Reason why the datastream is excluded from planning, or a warning; empty if there is no problem."""
     is_set_aside: bool
     halt: str
     """Reason given for pausing or stopping the whole datastream; empty if the datastream is not paused or
@@ -92,22 +92,23 @@ class DatastreamGlance(AnswerModel):
     """Time of `budget_left` (epoch ms)."""
     tasks: int
     required_tasks: int | None
-    """Number of tasks required by capacity in the last planning, at `planned_ms`."""
+    """Number of tasks required by capacity in the latest planning run, at `planned_ms`."""
     hot: int | None
     """Number of partitions whose load alone is at least half of the usable capacity of a task, by current
     loads; null if all loads are unknown or the leader did not respond."""
     offending: int | None
-    """Number of partitions whose load alone exceeds the usable capacity of a task, in the last planning."""
+    """Number of partitions whose load alone exceeds the usable capacity of a task, in the latest planning
+    run."""
     unplaced: int | None
     """Number of partitions without a task."""
     overloaded: int | None
     """Number of tasks whose load exceeds the usable capacity."""
     planned_ms: int | None
-    """Time of the last planning (epoch ms); null: never planned."""
+    """Time of the latest planning run (epoch ms); null: never planned."""
     fullest_bytes_per_second: float | None
-    """Load of the fullest task in the last planning."""
+    """Load of the fullest task in the latest planning run."""
     usable_bytes_per_second: int | None
-    """Usable capacity of one task in the last planning; null if placement is not by load."""
+    """Usable capacity of one task in the latest planning run; null if placement is not by load."""
     partitions: int
     """Number of partitions, copied or not, reported by the instances that responded."""
     not_copied: int

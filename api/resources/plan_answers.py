@@ -62,12 +62,12 @@ class CapacityAnswer(CapacityInUse, RecordAnswer):
 
 @dataclass(frozen=True)
 class PlanningAnswer(Assessment, RecordAnswer):
-    """Result of the last planning of a group of datastreams, even if it changed nothing.
+    """Result of the latest planning run of a group of datastreams, even if it changed nothing.
 
     Rates are in bytes per second. `loads_measured_at_ms`: null if no load was known. `unknown`: number of
     partitions with unknown load. `lower_bounds`: number of partitions that were behind and may have a higher
     load. `cut_short`: number of searches that reached their time limit, so that the same input can result in
-    a different plan. `capacity`: task capacity used for the planning; null if not recorded.
+    a different plan. `capacity`: task capacity used for planning; null if not recorded.
     """
 
     capacity: CapacityAnswer | None = None
@@ -75,13 +75,13 @@ class PlanningAnswer(Assessment, RecordAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupAnswer(PlanningAnswer):
-    """Result of the last planning of a group of datastreams; `datastream` is the group's name."""
+    """Result of the latest planning run of a group of datastreams; `datastream` is the group's name."""
 
     datastream: str
 
 
 class PlanAnswer(BaseModel):
-    """The current plan, and the result of the last planning of each group."""
+    """The current plan, and the result of the latest planning run of each group."""
 
     epoch: int
     created_ms: int

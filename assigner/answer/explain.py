@@ -101,7 +101,7 @@ def reasons(
     outcome: StageOutcome,
     plan: PlacementAnswer,
 ) -> list[str]:
-    """Return sentences about the number of tasks, its quality, and remarks for the operator."""
+    """Return sentences about the number of tasks, its quality, and notes for the operator."""
     return [
         outcome.why[:1].upper() + outcome.why[1:],
         *_demands(problem, capacity, outcome),

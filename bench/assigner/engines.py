@@ -1,8 +1,8 @@
 """Ablation of the search engines of the assigner: their contributions to moved bytes and to tasks.
 
-Every run replaces one engine with a function that finds nothing. The moves are those of the public benchmark
-of consumer-group packing (`placement_landau`), the tasks those of the public classes of bin packing
-(`placement_bins`) and of random vectors with two dimensions.
+Every run replaces one engine with a function that finds nothing. Moves are measured with the public benchmark
+of consumer-group packing (`placement_landau`); tasks with the public classes of bin packing
+(`placement_bins`) and random vectors with two dimensions.
 """
 
 from __future__ import annotations

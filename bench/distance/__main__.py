@@ -52,7 +52,7 @@ _BROKER = {"log.segment.delete.delay.ms": 1000, "offsets.topic.num.partitions": 
 
 @dataclass(frozen=True)
 class Case:
-    """What is copied, and whether the distance is on the side of the source."""
+    """A copy to measure. `reads`: whether the source, not the destination, is distant."""
 
     reads: bool
     shape: Shape

@@ -1,4 +1,4 @@
-"""The cluster at the far end of the link: a process of its own, which fills topics without the link.
+"""Distant cluster: a separate process at the far end of the link, which fills topics without using the link.
 
 `python -m bench.distance.far OPTIONS` starts the cluster, prints its address and the process id of its
 broker, then fills a topic for every line of its input, until the input ends. All lines are JSON.

@@ -1,4 +1,4 @@
-"""Two network namespaces joined by a link with a delay, a rate and a loss of its own."""
+"""Two network namespaces joined by a link with a delay, a rate and packet loss."""
 
 from __future__ import annotations
 

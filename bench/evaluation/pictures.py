@@ -25,7 +25,7 @@ from bench.evaluation.records import WINDOW_SECONDS, Recording
 _COLOURS: Final = {"candidate": "#2b6cb0", "control": "#c53030"}
 _GREY: Final = "#718096"
 _DPI: Final = 150
-"""Resolution of the points of tasks, of which there are thousands."""
+"""Resolution of plots with thousands of points for tasks."""
 
 
 def draw(recording: Recording, folder: Path) -> list[Path]:

@@ -47,7 +47,7 @@ class PlanInForce:
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """What an instance did in the window that starts at `second`.
+    """Work of an instance in the window that starts at `second`.
 
     `tasks`: mean number of its tasks with partitions. `inbound_bytes`: received from the source cluster.
     """

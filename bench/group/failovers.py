@@ -1,11 +1,11 @@
-"""Failovers of consumer groups at random moments under load: Headrace and MirrorMaker 2 beside each other.
+"""Failovers of consumer groups at random times under load: Headrace and MirrorMaker 2 beside each other.
 
-Both mirrors copy one topic between the same clusters, each into a topic of its own, and each keeps the
-positions of its own groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end, with
-the classic protocol or KIP-848. At a random moment its consumer stops; the positions at the destination at
-that moment count as those of a lost source. Each group is one failover with a moment of its own, while the
-mirrors and the other groups continue. Then the group continues at the destination, commits, and restarts: its
-position there must stay. In the environment:
+Both mirrors copy one topic between the same clusters, each into a separate topic, and each keeps the
+positions of separate groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end, with
+the classic protocol or KIP-848. Its consumer stops at a random time, and the failover uses the positions that
+the destination has at that time, as if the source were lost. Each group is one failover at a separate time,
+while the mirrors and other groups continue. Then the group continues at the destination, commits, and
+restarts: its position there must stay. In the environment:
 
     BENCH_FAILOVERS=102          for each mirror
     BENCH_AT_ONCE=20             groups that read at the same time
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _cases() -> list[Case]:
-    """Return the groups, those of both mirrors in turns."""
+    """Return the groups of both mirrors in alternation."""
     kinds = list(product(_PROTOCOLS, _BEHIND))
     return [
         Case(mirror, f"{_PREFIXES[mirror]}-{number}", _COPIES[mirror], *kinds[number % len(kinds)])
@@ -137,7 +137,7 @@ def _has_backlog(target: Topics, copy: str) -> bool:
 
 
 def _print(outcomes: Sequence[Outcome], seconds: float) -> None:
-    print(f"{len(outcomes)} failovers in {seconds:.0f} s, each at a moment of its own; records of a group")
+    print(f"{len(outcomes)} failovers in {seconds:.0f} s, each at a random time; records of a group")
     print(
         f"  {'mirror':15}{'protocol':10}{'behind':>10}{'failovers':>11}{'skipped':>9}{'read again: p50':>17}"
         f"{'p99':>11}{'max':>11}{'max s':>9}{'no position':>13}{'set back':>10}{'set forward':>13}"

@@ -1,6 +1,6 @@
 """Audits of 1 and of 100 million records: peak memory and processor time, for equal and differing copies.
 
-Both clusters are fake brokers in a process of their own, so the figures are those of the audit alone.
+Both clusters are fake brokers in a separate process, so the figures include only the audit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _LZ4: Final = 3
 
 
 class _Case(NamedTuple):
-    """`altered_every`: of so many batches, all records of one are altered at the destination; 0 for none."""
+    """`altered_every`: one in this number of batches has all its records altered at the destination; 0 for
+    none."""
 
     name: str
     records: int

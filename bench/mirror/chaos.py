@@ -1,4 +1,4 @@
-"""A hundred SIGKILLs of the copy and of either broker at random moments, then a comparison of every record.
+"""A hundred SIGKILLs of the copy and of either broker at random times, then a comparison of every record.
 
 The cases are rounds of 25 kills. Their seeds and guarantees are printed; run one again with
 `BENCH_CASES=effectively-once-2`. `tests/chaos/test_copy_killed.py` runs the same loop for a shorter time.

@@ -1,7 +1,7 @@
 """Partitions that lose records when the byte budget is too small: fair shares against deadline first.
 
 Runs an engine between fake brokers in virtual time. Records are produced to every partition continuously, and
-retention deletes each of them after two minutes, copied or not; a partition that has lost some halts. Also
+retention deletes each record after two minutes, copied or not; a partition that has lost records halts. Also
 prints how long before the loss `loses_data` of /v1/datastreams/{name}/lag was true (minimum over
 partitions). `BENCH_CASES=skewed,outage` selects cases.
 """

@@ -1,8 +1,8 @@
-"""CPU to receive responses and forward their batches: own event loop, asyncio, kafka-python's kafka.net.
+"""CPU to receive responses and forward their batches: our event loop, asyncio, kafka-python's kafka.net.
 
 No Kafka is involved: a peer process answers Kafka-shaped frames from memory, so only the loop, the transport
-and the framing are measured. Each run is a separate process, and the three engines take turns. The own loop's
-data plane is compiled if that of the workers is; the others run as packaged.
+and the framing are measured. Each run is a separate process, and the three engines take turns. Our loop is
+compiled if the data plane of the workers is; the other engines run as packaged.
 """
 
 from __future__ import annotations

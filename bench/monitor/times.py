@@ -88,6 +88,6 @@ def _losing(site: Judged) -> None:
     began = site.write({0: LIMIT * 4.0})
     called = site.until(lambda: site.is_called(_LOSING), "the alert fires")
     lost = site.until(lambda: site.has_lost(0), "a record is lost")
-    print("retention 2 min, four times what a task may copy, default settings (seconds)")
-    print(f"  traffic begins to called          {called - began:7.1f}")
+    print("retention 2 min, four times the quota of a task, default settings (seconds)")
+    print(f"  traffic starts to called           {called - began:7.1f}")
     print(f"  called to the first loss          {lost - called:7.1f}", flush=True)

@@ -1,6 +1,6 @@
 """Run the notebooks and store their outputs for the documentation.
 
-The first notebook reads generated loads from a real Pinot; the others need no server.
+The first notebook reads generated loads from a real Pinot; the other notebooks need no server.
 Environment: `NOTEBOOKS` (numbers, such as `02 05`; all by default).
 """
 

@@ -28,7 +28,7 @@ from tests.browser.chromium import running_chromium
 _SIZE: Final[ViewportSize] = {"width": 1280, "height": 1000}
 _PATIENCE_SECONDS: Final = 300.0
 _PORT_OFFSET: Final = 400
-"""Offset with which no port is one that the system gives to any process (from 32768)."""
+"""Offset that keeps all ports below the ephemeral port range, which starts at 32768."""
 _OF_INCIDENT: Final = ("overview", "plan-preview", INCIDENT.name)
 """Pictures taken during the incident."""
 

@@ -72,7 +72,7 @@ def schwerin(random: np.random.Generator) -> Instance:
 def waescher(random: np.random.Generator) -> Instance:
     """Return an instance like those of G. Waescher, T. Gau, OR Spektrum 18 (1996).
 
-    57..239 items of 1 % to 80 % of bins of 10,000.
+    57 to 239 items, each 1 % to 80 % of a bin of size 10,000.
     """
     count = int(random.integers(57, 240))
     return random.integers(100, 8001, count).tolist(), 10_000

@@ -1,9 +1,9 @@
 """The public benchmark of consumer-group packing: load moved and tasks, Headrace beside published figures.
 
-Problem and sequence are those of D. Landau et al., "Kafka consumer group autoscaler", JPDC 2025 (repository
+Problem and sequence are from D. Landau et al., "Kafka consumer group autoscaler", JPDC 2025 (repository
 landaudiogo/kafka-consumer-group-autoscaler): 200 partitions in two topics, each 0 to 100 % of a consumer; in
 every step each changes by a uniform integer of at most δ either way, within 0 to 100. R is the load moved in
-a step in units of one consumer; surplus is the consumers above those of best fit decreasing.
+a step in units of one consumer; surplus is the number of consumers above that of best fit decreasing.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ PUBLISHED: Final = {
 }
 """(R, surplus in percent) of MWF, MBF, MBFP and BFD by δ.
 
-Averages of `uniform_start.csv` in landaudiogo/thesis_data, whose methods move what a consumer group's
-assignor would.
+Averages of `uniform_start.csv` in landaudiogo/thesis_data. These methods make the same moves as a consumer
+group's assignor.
 """
 
 

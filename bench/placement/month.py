@@ -84,9 +84,9 @@ class MonthScore:
     """Figures of the planned days. `slack`, `above`: shares of task-hours.
 
     `turns`: times that the number of tasks rose and fell within a day. `needs`: hours that needed more tasks
-    than the day before; `announced`: those that the forecast a day earlier predicted; `false`: share of the
-    other hours for which it also predicted more. `saved_static`, `saved_daily`: task-hours saved against the
-    month's peak and against the last day's maximum. `moved`: share of all bytes per hour.
+    than the day before; `announced`: hours among these that the forecast a day earlier predicted; `false`:
+    share of the remaining hours for which it predicted more tasks. `saved_static`, `saved_daily`: task-hours
+    saved against the month's peak and against the last day's maximum. `moved`: share of all bytes per hour.
     """
 
     tasks: tuple[int, int]

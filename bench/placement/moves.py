@@ -50,8 +50,8 @@ class Runs:
 def main() -> None:
     """Print the results. A plan is proved if it moves less than one byte/s above the lower bound.
 
-    The limits of the solver were tuned on the first three seeds of 1,000 x 40; the others show how well they
-    generalize.
+    The limits of the solver were tuned on the first three seeds of 1,000 x 40; the other seeds show how well
+    these limits generalize.
     """
     for partitions, tasks, seeds in SETS:
         for name, policy in (("repair", REPAIR), ("rebalance", REBALANCE)):

@@ -1,10 +1,10 @@
-"""Faults on real servers, and what people on call see of them: pages, causes, recovery, bad seconds.
+"""Faults on real servers as people on call see them: pages, causes, recovery, bad seconds.
 
 Two clusters, ZooKeeper, three instances with the monitor, and a webhook receiver; steady traffic for two
 datastreams and an idle third. One fault after the other; each must have at most one page, the right cause, no
 page after the recovery, and the bad seconds that the topics show. Environment: `FAULTS="dead-source burst"`
-selects faults, `FOLDER` is where details go (default `.headrace/histories`), `WRITE=1` writes the table to
-docs/evaluation/histories.md.
+selects faults, `FOLDER` is the folder for details (default `.headrace/histories`), `WRITE=1` writes the table
+to docs/evaluation/histories.md.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def offending() -> board_builder.Dashboard:
                     "Offending partitions in the plan",
                     [PanelSeries("max by (datastream) (headrace_offending_partitions)", "{{datastream}}")],
                     "none",
-                    "of each datastream, at its latest planning",
+                    "of each datastream, in its latest planning run",
                     24,
                 ),
             ),

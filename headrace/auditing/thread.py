@@ -183,7 +183,7 @@ class AuditThread(BackgroundThread):
                 queue.note(audited.name, bulkhead.failure)
             problems = queue.problems | _problems_of(auditor)
             text = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
-            # A remark, because copying does not depend on audits.
+            # A warning only, because copying does not depend on audits.
             self._health.report(PART, True, text or f"auditing {counted(len(lanes), 'datastream')}")
             while (not has_more or problems) and context.loop.now() < due and not self._stopping.is_set():
                 context.loop.run_once(_STEP_SECONDS)

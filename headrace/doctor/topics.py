@@ -29,7 +29,7 @@ class TopicPair(NamedTuple):
 
 
 class _Remark(NamedTuple):
-    """A remark about one topic. Equal remarks about several topics are reported as one finding."""
+    """A note on one topic. Equal notes on several topics are reported as one finding."""
 
     grade: Grade
     sentence: str
@@ -42,7 +42,7 @@ def is_there(facts: TopicFacts | None) -> bool:
 
 
 def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:
-    """Evaluate the permissions and settings of a datastream's topics. Topics with the same remark are
+    """Evaluate the permissions and settings of a datastream's topics. Topics with the same note are
     reported in one finding."""
     subject = f"datastream {datastream}"
     if not pairs:

@@ -261,7 +261,7 @@ class SwitchoverActs:
     # Failover
 
     def loss(self, operation: Switchover) -> Loss:
-        """Return the loss of a failover at this moment. Raises Unreachable."""
+        """Return the loss that a failover would cause now. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
             for one in self.datastreams.lag(name)["partitions"]:

@@ -51,7 +51,7 @@ class GroupMove:
 
     async def move(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
         """Commit the positions of groups that match `selection`. Return the groups with committed positions,
-        and remarks for the operator.
+        and notes for the operator.
 
         Raises Refused if a group has members at the target or a position without a counterpart, TimedOut if
         checkpoints have not reached all positions yet, NotAuthorized, Unreachable.
@@ -107,7 +107,7 @@ class GroupMove:
 
     async def move_stored(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
         """Commit positions without the origin, from the group positions that are stored at the target. Return
-        the groups with committed positions, and remarks for the operator. Raises Unreachable."""
+        the groups with committed positions, and notes for the operator. Raises Unreachable."""
         expression = expression_of("groups", selection)
         target = ClusterRef(self.operation.target)
         log = await stored_groups(self.bench, target)
@@ -173,9 +173,9 @@ class GroupMove:
         found = Translator(former, back=True).move(move.here, move.offset)
         if found.precision not in _FOUND:
             raise Refused(
-                f"the position of group {job.group} in {move.here} is before the copies of the last two"
-                " switch-overs",
-                advice="wait until the group has read on, or exclude the group from dr.NAME.groups",
+                f"the position of group {job.group} in {move.here} precedes the records copied since the"
+                " last two switch-overs",
+                advice="wait until the group has read further, or exclude the group from dr.NAME.groups",
             )
         present = move.present
         is_ahead = present is not None and present > found.becomes

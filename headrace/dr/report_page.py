@@ -36,7 +36,7 @@ _TABLES: Final = {
     "groups": "Consumer groups",
     "audits": "Continuous audits",
     "positions": "Positions",
-    "notes": "Remarks",
+    "notes": "Notes",
 }
 
 

@@ -130,7 +130,7 @@ def _row(metric: DescribedMetric) -> str:
 
 
 def _theirs(equivalent: MetricEquivalent) -> str:
-    """Format names as code; leave remarks in brackets unchanged."""
+    """Format names as code; leave notes in brackets unchanged."""
     return (
         equivalent.theirs
         if equivalent.theirs.startswith("(")

@@ -113,7 +113,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Narrow the request, or raise `commands.largest_answer_bytes`; check the address of the service."
     ),
     "CallPending": "No action: the leader retries, and uses known metadata meanwhile.",
-    "LoadsPending": "Retry in a moment; the loads are being read.",
+    "LoadsPending": "Retry in a few seconds; the loads are being read.",
     "MethodNotAllowed": "See `/v1/docs` for the methods of the path.",
     "BodyTooLarge": "Send less data per request.",
     "BodyNotJson": "Send `Content-Type: application/json`.",

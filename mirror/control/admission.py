@@ -255,7 +255,7 @@ class Admission:
         return [
             (
                 f"the consumer group {shown(datastream.consumer_group)} of its positions is not allowed"
-                f" for datastreams at cluster {alias}",
+                f" for datastreams on cluster {alias}",
                 f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
                 f" ([clusters.{alias}] groups), or have an operator set {GROUP_ID}",
             )

@@ -105,7 +105,7 @@ class Control:
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
             return ""
-        return f"consumer group {shown(group)} is not allowed for datastreams at cluster {found}"
+        return f"consumer group {shown(group)} is not allowed for datastreams on cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
         """Check that the caller may change all datastreams of a group. Raises Forbidden."""
@@ -156,7 +156,7 @@ class Control:
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
         raise VersionConflict(
-            f"cannot create {command.datastream.name}: its group or its owner's datastreams are being changed",
+            f"cannot create {command.datastream.name}: its group or its owner's datastreams keep changing",
             advice="retry in a few seconds",
         )
 

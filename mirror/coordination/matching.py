@@ -118,7 +118,7 @@ class TopicMatching:
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a remark for each part of a datastream's topic expressions that has no effect at the source
+        """Return a warning for each part of a datastream's topic expressions that has no effect at the source
         cluster. Raises KeyError if the cluster is missing in `topics`."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
@@ -174,7 +174,7 @@ class TopicMatching:
 
 
 def unmatched_selection(datastream: Datastream) -> str:
-    """Return the remark for a datastream that matches no listed topic of its source."""
+    """Return the warning for a datastream that matches no listed topic of its source."""
     return (
         f"no topic of {datastream.source} matches {datastream.selection.include}"
         " (topics without the DESCRIBE permission are not listed)"
@@ -196,13 +196,13 @@ def _without_effect(
 
 
 def unmatched_alternatives(source: ClusterRef, alternatives: Sequence[str]) -> str:
-    """Return the remark for alternatives of a topic expression that match no topic."""
+    """Return the warning for alternatives of a topic expression that match no topic."""
     listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
     return f"no topic of {source} matches {listed} of the topic expression"
 
 
 def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
-    """Return the remark for an exclude expression that matches no topic."""
+    """Return the warning for an exclude expression that matches no topic."""
     return f"exclude {shown(selection.exclude)} matches no topic of {source}"
 
 

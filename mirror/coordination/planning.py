@@ -59,7 +59,7 @@ class WantedPartitions:
 
 @dataclass(frozen=True)
 class LastPlanning:
-    """Inputs and result of a planning that left wanted partitions of a group without a task. Equal inputs
+    """Inputs and result of a planning run that left wanted partitions of a group without a task. Equal inputs
     give an equal plan. Loads are not included, because the group is planned again with new loads anyway.
 
     `planned`: partitions of the group in the resulting plan; None if the group has no task.
@@ -80,7 +80,7 @@ class World:
     are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
     have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
     datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is
-    unreadable; it is published even if unchanged. `last`: incomplete plannings of earlier decisions, by
+    unreadable; it is published even if unchanged. `last`: incomplete planning runs of earlier decisions, by
     group. `awaited`: groups whose loads have been requested. `calm`: reason why only mandatory moves of a
     group are allowed, by group. `capacities`: task capacity by group.
     """
@@ -232,7 +232,7 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the inputs and results of incomplete plannings that remain valid for this plan. `answered`:
+    """Return the inputs and results of incomplete planning runs that remain valid for this plan. `answered`:
     groups that were planned in this decision."""
     rests = {group: outcome for group, outcome in world.last.items() if group not in answered}
     for group in answered:
@@ -328,7 +328,7 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
 
 
 def _notes(world: World, group: GroupName) -> tuple[str, ...]:
-    """Return remarks for the operator about the loads of a group."""
+    """Return notes for the operator about the loads of a group."""
     report = world.loads.get(group)
     if report is None:
         return ()

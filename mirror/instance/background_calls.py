@@ -51,7 +51,7 @@ class WaitBudget:
     """Time that one thread may spend waiting for results.
 
     The budget starts at `limit_seconds` and regains a tenth of the elapsed time, up to that limit. Even with
-    an empty budget, a call may wait a moment. Without this limit, each of N unresponsive clusters would delay
+    an empty budget, a call may wait briefly. Without this limit, each of N unresponsive clusters would delay
     a tick of the leader by the whole time-out.
     """
 

@@ -389,7 +389,7 @@ class Follower:
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """Report a slow store, as a remark while it responds within the lease: copying continues."""
+        """Report a slow store, as a warning while it responds within the lease: copying continues."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
             reason = "has not responded for longer than the lease; lanes stop"
@@ -408,7 +408,7 @@ class Follower:
             _log.warning(f"the coordination store is {state}", answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
-        """Report dropped measurements and events as a remark, because copying does not depend on them."""
+        """Report dropped measurements and events as a warning, because copying does not depend on them."""
         self._drops_seen = {"metrics": self._supervisor.drops, "events": self._callbacks.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"

@@ -152,7 +152,7 @@ class Leader:
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Result of each group's last planning while this instance leads. Safe to read from any thread."""
+        """Result of each group's latest planning run while this instance leads. Thread-safe."""
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:

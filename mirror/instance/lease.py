@@ -1,7 +1,7 @@
 """Time for which an instance may assume, by its own clock, that its coordination session is alive.
 
 The store ends a session that was silent for the session timeout. The last request with a response was sent at
-`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends before the
+`last_contact()`, so the session lives at least until that time plus the timeout. The lease ends before the
 session, so that the workers of this instance have stopped before another instance may start the lanes.
 """
 

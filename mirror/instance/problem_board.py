@@ -94,15 +94,15 @@ class ProblemBoard:
                 self._logged[name] = reason
 
     def remark(self, text: str, name: DatastreamName) -> None:
-        """Add a remark to a datastream without excluding the datastream from planning."""
+        """Add a warning to a datastream, which is not excluded from planning."""
         former = self._remarks.get(name)
         self._remarks[name] = text if former is None else f"{former}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
-        """Add a remark that depends on the current traffic.
+        """Add a warning that depends on the current traffic.
 
-        The remark is shown after other remarks, and only if the datastream is not excluded from planning.
-        Such a remark causes no event.
+        The warning is shown after other warnings, and only if the datastream is not excluded from planning.
+        Such a warning causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 

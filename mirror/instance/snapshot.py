@@ -32,7 +32,7 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 @dataclass(frozen=True)
 class InstanceSnapshot:
-    """State of an instance at one moment. The defaults describe an instance that has just started."""
+    """State of an instance at one point in time. The defaults describe an instance that has just started."""
 
     name: InstanceName = _UNNAMED
     is_leading: bool = False
@@ -70,7 +70,7 @@ class InstanceSnapshot:
     uncopied: tuple[UncopiedLane, ...] = ()
     """Partitions that are not copied; empty unless this instance leads."""
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
-    """Result of the last planning of each group; empty unless this instance leads."""
+    """Result of the latest planning run of each group; empty unless this instance leads."""
     datastreams: tuple[Datastream, ...] = ()
     """All datastreams, as this instance last read them."""
 

@@ -73,7 +73,7 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
-"""Decides which datastreams must not be mirrored at present, with reasons."""
+"""Decides which datastreams must currently not be mirrored, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class UpdatePreview:
     """Effects of a change of definitions.
 
     `decision` contains the reasons for the new tasks. `carried`: bytes per second of the lanes that would
-    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`: remarks
+    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`: notes
     on expressions of the changed definitions.
     """
 
@@ -276,8 +276,8 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Groups whose interval has passed are planned too, unless the result would equal the result of the last
-        planning.
+        Groups whose interval has passed are planned too, unless the result would equal the result of the
+        latest planning run.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
         self._last = decision.last

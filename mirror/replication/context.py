@@ -117,7 +117,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return the reason that stored progress will expire at the cluster; None if it will not expire."""
+        """Return the reason why stored progress will expire on the cluster; None if it will not."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 

@@ -174,7 +174,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
             return _unlike(cause, found.lanes)
         case Cause.UNKNOWN:
             if not found.lanes and not found.late and not found.silent:
-                return ("no backlog at present",)
+                return ("no backlog now",)
             return ("measurements do not explain it", _slowest(found.phases), _silent(found.silent))
 
 

@@ -16,12 +16,12 @@ later. A record of unknown age counts as late.
      8   | no report since the lane started                                   |
          |   for `patience` while copying                                     | SOURCE_AWAY
          |   for `patience` while starting                                    | STALL
-         |   for less than `patience`                                         | none: unknown at present
+         |   for less than `patience`                                         | none: still unknown
      9   | records waited at its last report, which is older than `silence`   | STOP
     10   | nothing to read, and the end offset of the source is unknown       |
          |   while a quota throttles the lane                                 | THROTTLED
          |   for `patience`                                                   | SOURCE_AWAY
-         |   for less than `patience`                                         | none: unknown at present
+         |   for less than `patience`                                         | none: still unknown
          | whole backlog hidden by a transaction for `stall`                  | WAITING_FOR_TRANSACTION
     11   | late records can be read, but no progress for `stall`              | THROTTLED, else STALL
     12   | the position went back and has not reached its former value        | REWIND

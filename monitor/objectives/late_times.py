@@ -1,7 +1,7 @@
 """Times at which records of a datastream were late, from the reports of lanes. Pure.
 
 The verdict of a window stays bad as long as the window contains late records, although records may arrive in
-time again. A record is late from the moment at which it is older than the objective until it arrives. The
+time again. A record is late from the time at which it exceeds the objective until it arrives. The
 precision of the times is one report interval.
 """
 

@@ -281,7 +281,7 @@ def _gain(found: Any) -> RebalanceGain | None:
 
 def moment_of(value: Any) -> int:
     """Validate epoch milliseconds. Raises one of `UNREADABLE`."""
-    return bounds.integer("a moment", int(value), 0, bounds.LARGEST_MS)
+    return bounds.integer("a time", int(value), 0, bounds.LARGEST_MS)
 
 
 def _number(value: Any) -> float | None:

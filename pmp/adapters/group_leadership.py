@@ -2,7 +2,7 @@
 
 The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
 only the measured cluster, and no records are consumed. During a rebalance two samplers may both measure once.
-If two samplers lead for a moment, this only results in two correct samples within a short time.
+If two samplers briefly lead at the same time, this only results in two correct samples within a short time.
 """
 
 from __future__ import annotations

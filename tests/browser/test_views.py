@@ -279,7 +279,7 @@ def test_a_datastream_without_an_objective_has_no_budget(page: Page, more: dict[
 def test_hot_is_the_same_on_every_page(page: Page) -> None:
     known = loads(a_load("t", 0, 130_000.0), a_load("t", 1, 1.0, is_offending=True), a_load("t", 2, None))
     words = [row["standing"]["word"] for row in call(page, "views/hot", "rowsOf", known, 240_000, [])]
-    assert words == ["hot", "fits", "unknown"], "hot according to the last planning"
+    assert words == ["hot", "fits", "unknown"], "hot according to the latest planning run"
     (task,) = call(page, "views/datastream", "placementOf", known, 240_000)["tasks"]
     assert task["hot"] == ["t-0"]
     overview = an_overview(a_glance(hot=1), a_glance(name="two", hot=None, offending=2))

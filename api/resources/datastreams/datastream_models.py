@@ -355,7 +355,7 @@ class DatastreamBody(ChoicesBody):
 
 class ProblemAnswer(BaseModel):
     """Reason why a datastream is excluded from planning, and since when (epoch ms). If `sets_aside` is false,
-    the problem is only a remark, and the datastream is not excluded."""
+    the problem is only a warning, and the datastream is not excluded."""
 
     reason: str
     since_ms: int
@@ -392,7 +392,7 @@ class DatastreamAnswer(OptionFields):
     halt: HaltAnswer | None = None
     """Reason, time and requester of the pause, stop or deletion of the whole datastream."""
     planning: PlanningAnswer | None = None
-    """Result of the last planning of the datastream's tasks, which other datastreams may share; null:
+    """Result of the latest planning run of the datastream's tasks, which other datastreams may share; null:
     unknown."""
 
     @classmethod

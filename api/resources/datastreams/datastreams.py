@@ -182,8 +182,8 @@ def rendered(answer: DatastreamAnswer) -> bytes:
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the definition with its problem and the result of its last planning; the ETag header contains
-    its version."""
+    """Return the definition with its problem and the result of its latest planning run; the ETag header
+    contains its version."""
     response.headers["ETag"] = etag_of(stored)
     datastream = stored.datastream
     return DatastreamAnswer.from_datastream(

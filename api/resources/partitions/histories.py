@@ -95,7 +95,7 @@ class LoadHistoryAnswer(AnswerModel):
     cluster: str
     """Name of the source cluster in the samples."""
     usable_bytes_per_second: int | None
-    """Usable capacity of one task in the last planning; null: placement is not by load."""
+    """Usable capacity of one task in the latest planning run; null: placement is not by load."""
     hours_ms: list[int]
     """Starts of hours (epoch ms), oldest first; the last hour is the current one."""
     series: list[LoadSeriesAnswer]

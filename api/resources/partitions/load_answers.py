@@ -72,8 +72,8 @@ class PartitionLoadAnswer(AnswerModel):
     """True if the load of the partition alone is at least half of the usable capacity of a task; null if the
     load is unknown or placement is not by load."""
     is_offending: bool | None
-    """True if the load of the partition alone exceeded the usable capacity of a task in the last planning;
-    null before the first planning, or if the plan names only some of these partitions."""
+    """True if the load of the partition alone exceeded the usable capacity of a task in the latest planning
+    run; null before the first planning run, or if the plan names only some of these partitions."""
 
     @classmethod
     def from_load(
@@ -119,8 +119,8 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 
 
 class DatastreamLoads(AnswerModel):
-    """Loads of a datastream's partitions that the leader knows, from its planning or the provider's latest
-    response. Unknown values are null."""
+    """Loads of a datastream's partitions that the leader knows, from its latest planning run or the
+    provider's latest response. Unknown values are null."""
 
     name: str
     cluster: str
@@ -133,8 +133,8 @@ class DatastreamLoads(AnswerModel):
     """Provider of the latest loads: `self`, `pinot` or the name of a plug-in; `kept` if the previous leader
     observed them; null if there was no response yet."""
     planned_ms: int | None
-    """Time of the last planning of the datastream's tasks (epoch ms), even if it changed nothing; null if
-    they were never planned."""
+    """Time of the latest planning run of the datastream's tasks (epoch ms), even if it changed nothing; null
+    if they were never planned."""
     bytes_per_second: float | None
     """Sum of the loads; null if a load is unknown."""
     known: int | None

@@ -92,7 +92,7 @@ def unheard_loads(
     datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
 ) -> DatastreamLoads:
     """Return the response if the leader did not respond: the partitions of tasks, and the stored result of
-    the last planning."""
+    the latest planning run."""
     owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
     places = heaviest_first(owners, None)
     rows = [PartitionLoadAnswer.from_load(place, owners[place], None, assessment) for place in places[:limit]]

@@ -33,8 +33,8 @@ class Service:
         self._site = site
 
     def server(self, role: str) -> Server:
-        """Return a server by its role in the service: `source`, `destination`, or `store`, of which it is the
-        one that matters most now."""
+        """Return a server by its role in the service: `source`, `destination` or `store`. For the store,
+        return the server whose loss currently has the greatest effect."""
         if role == "store":
             return self._site.store.victim(0.0, time.sleep)
         pair = self._site.pair

@@ -27,7 +27,7 @@ Content = tuple[str, int, bytes | None]
 
 @dataclass
 class Written:
-    """Records that were acknowledged, on any cluster."""
+    """Records acknowledged by either cluster."""
 
     records: list[Content] = field(default_factory=list)
     begun: int = 0
@@ -38,7 +38,7 @@ class Written:
 
 
 class Producers:
-    """Producers, the first `rogues` of which are super users; each writes 20 records a second.
+    """Producers that write 20 records a second each. The first `rogues` producers are super users.
 
     `first_ms` and `last_ms`: time of the first and of the last acknowledgement (epoch milliseconds).
     """

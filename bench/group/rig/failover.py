@@ -1,4 +1,4 @@
-"""Failover of one consumer group: it reads at the source, is cut off at a random moment, and continues."""
+"""Failover of one consumer group: it reads at the source, is cut off at a random time, and continues."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Records of all partitions. `missing`: partitions without a position at the destination, of which all
-    records before the position at the source count as read again. `moved_back`, `moved_forward`: partitions
-    whose position was changed after the group had committed at the destination."""
+    """Records of all partitions. `missing`: partitions without a position at the destination; all their
+    records before the source position count as read again. `moved_back`, `moved_forward`: partitions whose
+    position was changed after the group had committed at the destination."""
 
     case: Case
     skipped: int

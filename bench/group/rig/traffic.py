@@ -42,7 +42,7 @@ class Traffic:
         return sum(map(len, self._offsets))
 
     def offset(self, partition: int, behind: int) -> int:
-        """Return the offset that is so many records before the end of a partition."""
+        """Return the offset that is `behind` records before the end of a partition."""
         found = self._offsets[partition]
         return found[max(len(found) - behind, 0)]
 

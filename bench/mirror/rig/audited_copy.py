@@ -27,7 +27,7 @@ ROWS = "bench-audit-windows"
 ROUND_SECONDS = 15.0
 ROUNDS = 3
 _WINDOW_MS = int(2 * ROUND_SECONDS * 1_000)
-"""Every second audit begins a new window, as with the default settings."""
+"""Every second audit starts a new window, as with the default settings."""
 _LATENESS_MS = 600_000
 _MOST_SETTLING_SECONDS = 60.0
 

@@ -80,7 +80,7 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
     wanted = world.wishes.partitions.get(group)
     found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
     if wanted is None:
-        found.append(f"the partitions of {group} are unknown at the moment")
+        found.append(f"the partitions of {group} are currently unknown")
     here = {instance.name for instance in world.live if not instance.is_leaving}
     homes = {placement.instance for placement in proposal.placed if placement.instance is not None}
     if missing := sorted(homes - here):

@@ -1,6 +1,6 @@
 """Decision whether a topic is unused. Pure.
 
-A look is the state of a topic at one moment. A sighting summarizes all looks at a topic: when the topic was
+A look is the state of a topic at one time. A sighting summarizes all looks at a topic: when the topic was
 first seen, since when it has been observed without a gap, and since when no records were written. A topic is
 unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
 records are not used, because a topic that was filled today may contain records from last year.
@@ -38,7 +38,7 @@ class TopicReader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """A topic at one moment.
+    """A topic at one time.
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
@@ -58,7 +58,7 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLook:
-    """All topics of a cluster at one moment. `unknown_groups`: consumer groups whose topics could not be
+    """All topics of a cluster at one time. `unknown_groups`: consumer groups whose topics could not be
     determined."""
 
     cluster_id: str

@@ -213,7 +213,7 @@ def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> l
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """Return the event for a problem or remark that has started or has a new reason. `is_over`: the problem
+    """Return the event for a problem or warning that has started or has a new reason. `is_over`: the problem
     has ended."""
     moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(

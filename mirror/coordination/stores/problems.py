@@ -34,7 +34,7 @@ _MOST_TROUBLES: Final = 200
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Problem of a datastream: a description, and the start time (epoch ms). `sets_aside`: False for a
-    remark, which means that the datastream is copied, but perhaps not as its owner expects. `is_told`: False
+    warning, which means that the datastream is copied, but perhaps not as its owner expects. `is_told`: False
     if the problem is not reported as an event, because it depends on the traffic."""
 
     reason: str

@@ -23,13 +23,13 @@
     /observations/<cluster>/<time>-…   one observation
     /chosen-observations/<provider>:<cluster>   as /observations/<cluster>, for a load provider chosen by
                                    datastreams
-    /assessments/<group>           result of the last planning of a group
+    /assessments/<group>           result of the latest planning run of a group
     /advice                        recommended number of tasks and instances
     /clusters/<name>               id reported by the cluster that definitions call by this name
     /written/<name>                id of the only cluster that is read and written under this name
     /made/<group>                  destination topics created for a group of datastreams
     /adopted/<group>               destination topics that existed before the group and that it writes
-    /beginnings/<datastream>       partitions at the first planning of a datastream that starts at the end
+    /beginnings/<datastream>       partitions at the first planning run of a datastream that starts at the end
     /problems/<datastream>         problem of a datastream, and its start
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance

@@ -20,8 +20,8 @@ _READ_SECONDS: Final = 30.0
 class CapacityBook:
     """Determines capacities. Used by one thread at a time.
 
-    `terms`: requested capacity of datastreams that share tasks. `assessments`: results of the last planning
-    of each group.
+    `terms`: requested capacity of datastreams that share tasks. `assessments`: results of the latest planning
+    run of each group.
     """
 
     def __init__(

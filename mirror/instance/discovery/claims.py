@@ -11,7 +11,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.nodes import NodeChange
 
 Written = Callable[[], Collection[str]]
-"""Returns the source topics that a datastream's group copies at present."""
+"""Returns the source topics that a datastream's group is copying."""
 
 
 class ClaimedTopics(NamedTuple):

@@ -184,7 +184,7 @@ class RouteWatch:
     ) -> Waits:
         """Return the topics that must not be copied yet.
 
-        If a source has not responded, the check uses the topics that are copied from it at present.
+        If a source has not responded, the check uses the topics that are being copied from it.
         """
         if self._topic_discovery.postponed is None:
             return {}

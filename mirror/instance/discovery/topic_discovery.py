@@ -161,7 +161,7 @@ class TopicDiscovery:
 
         The destination is read only if a topic is missing or the source has changed since the last success,
         and every ten minutes, because an operator may have changed a topic there. `written`: source topics
-        that the datastream's group copies at present.
+        that the datastream's group is copying.
         """
         source_counts = self._judged.get(datastream.source)
         if source_counts is None:

@@ -1,4 +1,4 @@
-"""Results of the last planning of each group of datastreams: in the store, for REST and metrics."""
+"""Results of the latest planning run of each group of datastreams: in the store, for REST and metrics."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _WRITTEN_EVERY_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class Assessment(PlanFigures):
-    """Result of one planning.
+    """Result of one planning run.
 
-    `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
-    used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
-    in separate fields. `estimated`: number of partitions whose load is estimated from other partitions of the
-    topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions with a
-    backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
+    `planned_ms`: time of the planning run (epoch milliseconds). `loads_measured_at_ms`: time of the latest
+    load used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first
+    names in separate fields. `estimated`: number of partitions whose load is estimated from other partitions
+    of the topic. `unknown`: number of partitions without a known load. `lower_bounds`: number of partitions
+    with a backlog, whose loads may be higher. `capacity`: capacity of a task; None if not recorded.
     """
 
     planned_ms: int
@@ -94,7 +94,8 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the usable capacity of a task in bytes per second, according to the last planning of its group.
+    """Return the usable capacity of a task in bytes per second, according to the latest planning run of its
+    group.
 
     Defaults to `otherwise`; None if placement is not by load. Pure.
     """
@@ -201,7 +202,7 @@ class AssessmentKeeper:
 
     @property
     def known(self) -> Mapping[GroupName, Assessment]:
-        """Results of the last planning of each group."""
+        """Results of the latest planning run of each group."""
         return dict(self._known)
 
     def take_up(self) -> None:

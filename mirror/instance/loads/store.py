@@ -185,10 +185,12 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
 def _decoded(document: Mapping[str, Any]) -> DatedObservation:
     """Parse an observation. Raises InvalidRequest and ValueError."""
     _check_format(document)
-    at_ms = bounds.integer("the moment", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS)
+    at_ms = bounds.integer(
+        "the time of the observation", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS
+    )
     measured_ms = bounds.field(document, "measured_at_ms")
     if measured_ms is not None:
-        bounds.integer("the moment of the measurement", measured_ms, 0, bounds.LARGEST_MS)
+        bounds.integer("the time of the measurement", measured_ms, 0, bounds.LARGEST_MS)
     loads: dict[TopicPartition, PartitionLoad] = {}
     for topic, value in bounds.mapping("topics", bounds.field(document, "topics")).items():
         ranges, *columns = bounds.sequence("a topic", value, 4)

@@ -275,7 +275,7 @@ class Supervisor:
                 share.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
-        """Extend the lease of every worker until that moment of the monotonic clock."""
+        """Extend the lease of every worker to this time of the monotonic clock."""
         self._lease_until = until
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))

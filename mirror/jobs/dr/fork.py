@@ -222,9 +222,9 @@ def loss_of(
     log_ends: Mapping[TopicPartition, int],
     seconds: Mapping[TopicPartition, float],
 ) -> Loss:
-    """Return the loss of a failover at this moment. `source_ends`: source end offsets that are newer than the
-    ends stored with checkpoints. `log_ends`: target end offsets; the last records before them may be copies
-    without a checkpoint."""
+    """Return the loss that a failover would cause now. `source_ends`: source end offsets that are newer than
+    the ends stored with checkpoints. `log_ends`: target end offsets; the last records before them may be
+    copies without a checkpoint."""
     found = []
     for place in sorted({*places, *lanes}):
         lane = lanes.get(place)

@@ -123,7 +123,7 @@ class MovedGroup(PairRecord):
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
         origin. The number is 0 because a switch-over waits for exact positions, and None if members may have
-        read on.
+        continued reading.
         """
         return None if self.has_members else 0
 
@@ -152,7 +152,7 @@ class BegunOperation(PairRecord):
 class _Account(BegunOperation):
     """Facts about an operation. `operator`: user who began the operation. `continued_by`: other users who
     continued or undid it. `failure`: reason for the undo, empty if the operation is not undone. `notes`:
-    remarks for the operator. `loss`: loss of a failover."""
+    notes for the operator. `loss`: loss of a failover."""
 
     kind: Kind = Kind.SWITCHOVER
     operator: str = ""
@@ -226,7 +226,7 @@ class PastSwitchover(_Account):
 class PairState(PairRecord):
     """State of a pair. `version`: number of writes. `writer`: identity of the process that wrote this state.
     `active`: cluster that producers write to. `datastreams`: current names by configured name. `previous`:
-    names before the last switch-over, when the direction was the opposite. `fences`: ACLs at the cluster that
+    names before the last switch-over, when the direction was the opposite. `fences`: ACLs on the cluster that
     is not active. `fork`: set between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT

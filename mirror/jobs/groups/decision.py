@@ -34,7 +34,7 @@ class FollowReason(StrEnum):
     SHARE_GROUP = "share group"
     """The brokers of a cluster do not support start offsets of share groups."""
     OTHER_TYPE = "another type there"
-    """Only one of both clusters has a share group of this name."""
+    """Only one of the two clusters has a share group of this name."""
     NO_RIGHTS = "no rights"
     """Headrace has no right to commit at the destination, or to read positions at one of the clusters."""
     NOT_MIRRORED = "not mirrored"

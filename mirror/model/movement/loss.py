@@ -88,8 +88,8 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     None if no record is lost at that pace.
 
     The lower of two paces applies: that of the whole history, and that of its last seconds. A lane that was
-    fast only earlier, or is fast only at the moment, therefore does not seem safe. A lane with only one
-    report counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk
+    fast only in the past, or has been fast only for seconds, therefore does not seem safe. A lane with only
+    one report counts as stopped. `since`: ignore reports before this time, because the backlog has shrunk
     steadily since then.
     """
     newest = history.newest

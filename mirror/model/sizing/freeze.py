@@ -122,7 +122,7 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
     """Return a one-time window. In an hour that a clock change repeats, the window begins at the first and
-    ends at the second occurrence of a time. A time in a skipped hour counts as the moment of the clock
+    ends at the second occurrence of a time. A time in a skipped hour counts as the time of the clock
     change."""
     try:
         first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))

@@ -60,7 +60,7 @@ class SendWindow:
         self._since: float | None = None
         self._before = SendLimits()
         self._window_bytes = 0
-        """Largest window since `_since`; a broker that is slow for a moment advertises a smaller window."""
+        """Largest window since `_since`; a broker that is briefly slow advertises a smaller window."""
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
         """Record the kernel's figures. Return True if this call ends a measurement that shows the window as

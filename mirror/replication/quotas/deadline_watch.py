@@ -44,7 +44,7 @@ class _LaneLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """State of a lane that catches up. `looks`: the latest checks, oldest first."""
+    """State of a lane that is catching up. `looks`: the latest checks, oldest first."""
 
     history: LaneHistory
     looks: tuple[_LaneLook, ...]

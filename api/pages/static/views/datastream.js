@@ -5,7 +5,7 @@ import { standing, wordOf } from "./overview.js";
 
 export { standing };
 
-/** Key figures; those of the last planning have its time, `asOfMs`. `loads`: response of /loads, null while it is
+/** Key figures; those of the latest planning run have its time, `asOfMs`. `loads`: response of /loads, null while it is
  *  unknown. */
 export function factsOf(one, usable, loads) {
   const fullest = fullestOf(loads);

@@ -31,7 +31,7 @@ export function standing(one) {
     return found("late", "bad", "▲", "late", one.incident?.cause || one.worst || "the oldest waiting record exceeds the objective");
   if (sumOf(one, STUCK)) return found("stuck", "bad", "■", statesOf(one, STUCK), one.worst);
   if (one.unplaced) return found("unplaced", "warn", "▲", `${many(one.unplaced, "partition")} without a task`, "");
-  if (one.offending) return found("hot", "warn", "▲", `${many(one.offending, "partition")} too heavy for a task`, "according to the last planning");
+  if (one.offending) return found("hot", "warn", "▲", `${many(one.offending, "partition")} too heavy for a task`, "according to the latest planning run");
   if (one.incident && closingMs !== null)
     return found("incident", "warn", "✓", "recovered", `the incident (${one.incident.cause || "unknown cause"}) closes at ${timeOfDay(closingMs)}`);
   if (one.incident) return found("incident", "warn", "▲", "incident", one.incident.cause);

@@ -50,7 +50,7 @@ _SETTINGS: Final = {
 }
 
 Route = Callable[[ExitStack, str], Mapping[str, str]]
-"""Starts what stands between the monitor and a receiver of alerts, and returns settings of the monitor."""
+"""Starts the servers between the monitor and a receiver of alerts, and returns settings of the monitor."""
 
 
 @dataclass
