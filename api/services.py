@@ -97,7 +97,7 @@ class Pair(Protocol):
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the cluster that is not active."""
+        """Names of the datastreams to the inactive cluster."""
         ...
 
     def document(self, lags: Mapping[str, Sequence[Mapping[str, Any]] | HeadraceError]) -> dict[str, Any]:

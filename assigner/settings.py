@@ -47,9 +47,9 @@ class AssignerSettings(Settings):
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Capacity in bytes/s that a full plan must free for each additional byte/s that it moves, compared with
-    an incremental plan. A full plan that meets this ratio is chosen automatically. If unset, full plans are
-    made only on request."""
+    """Capacity (bytes/s) that a full plan must free for each byte/s moved in addition to an incremental plan.
+    A full plan that meets this ratio is chosen automatically. If unset, full plans are made only on
+    request."""
     exact_cells: int = Field(default=14_000, ge=0)
     """Maximum problem size for which the solver minimizes the moved bytes over all partitions. The size is
     the number of partitions with load times the number of tasks."""

@@ -156,8 +156,8 @@ class TopicAdmin(Protocol):
         ...
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
-        """Create the topic unless it exists. Returns a sentence for each setting that the cluster rejects and
-        that was therefore clamped or omitted. Raises Refused, Unreachable."""
+        """Create the topic unless it exists. Returns a sentence for each setting that was clamped or omitted
+        because the cluster rejects it. Raises Refused, Unreachable."""
         ...
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -42,7 +42,7 @@ def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) ->
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
         raise DiskFull(
-            f"{free / 1e9:.2f} GB free under {existing}, but {purpose} needs {needed_bytes / 1e9:.2f} GB",
+            f"only {free / 1e9:.2f} GB free in {existing}, but {purpose} needs {needed_bytes / 1e9:.2f} GB",
             advice=advice,
         )
 

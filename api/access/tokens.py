@@ -248,7 +248,7 @@ def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a lock that excludes other commands that edit token files in this folder."""
+    """Hold a lock, so that no other command edits token files in this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

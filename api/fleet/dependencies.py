@@ -46,8 +46,7 @@ ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
-"""Reads of the shared state for a handler. The response gets the headers that state the age of the data
-read."""
+"""Access of a handler to the shared state. Response headers state the age of the data read."""
 FleetDep = Annotated[Fleet, Depends(of_state("fleet"))]
 CredentialsDep = Annotated[FleetCredentials, Depends(of_state("credentials"))]
 NamePath = Annotated[str, Path(description="name of the datastream")]

@@ -1,4 +1,4 @@
-"""Reads of the shared state for a response, which reports the age of the state.
+"""Read access to the shared state for a response, which reports the age of the state.
 
 While the coordination store responds, a read returns a state with all changes that this instance has
 acknowledged. Changes that other instances have acknowledged are visible after the store's replication delay.
@@ -147,7 +147,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads for one request in one thread. `headers`: headers of the response."""
+    """Read access for one request in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services

@@ -78,7 +78,9 @@ class EventFeed:
                 advice="close a stream; an operator can change [api.limits]",
             )
         if self._listeners.is_full:
-            raise Busy(f"this instance has {self._most} event streams", advice="connect to another instance")
+            raise Busy(
+                f"the limit of {self._most} event streams is reached", advice="connect to another instance"
+            )
         self._loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())
@@ -129,7 +131,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Wake the reader of the log. Watches of the coordination store call this."""
+        """Wake the reader of the log. Called by watches of the coordination store."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:

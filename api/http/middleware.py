@@ -76,8 +76,7 @@ SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no
 
 
 class SafeHeaders:
-    """Outermost ASGI middleware that adds each header of `SAFE_HEADERS` that a response does not set
-    itself."""
+    """Outermost ASGI middleware, which adds the headers of `SAFE_HEADERS` missing in a response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -96,7 +95,7 @@ class SafeHeaders:
 
 
 class CutOffCalls:
-    """ASGI middleware that responds with `refuse` to requests that the server cancels during shutdown.
+    """ASGI middleware that responds with `refuse` to requests cancelled during shutdown.
 
     Without this middleware, uvicorn responds with a plain 500, which looks like a bug in Headrace.
     """
@@ -138,8 +137,8 @@ Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
 
 class CheckedBodies:
-    """ASGI middleware that accepts only JSON bodies that arrive within a time limit, have a bounded size and
-    depth, and contain only text and numbers that can be stored.
+    """ASGI middleware that accepts a JSON body only if it arrives in time, has a bounded size and depth, and
+    contains only storable text and numbers.
 
     `refuse` creates the response to any other body. The body of a request between instances is read by its
     endpoint, which verifies the signature first.

@@ -163,9 +163,9 @@ class SlowCalls:
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. A call that
-        needs a cluster that another call uses is repeated when the other call ends. A waiting call occupies
-        no slot and no thread."""
+        calls are in progress, TooOften if this caller has reached its limit of concurrent calls. If a call
+        needs a cluster in use by another call, it is repeated when the other call ends. A waiting call
+        occupies no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:
@@ -183,7 +183,7 @@ class SlowCalls:
             )
         if self._slots.is_full:
             raise Busy(
-                f"{MOST_AT_ONCE} calls that query other servers are in progress",
+                f"the limit of {MOST_AT_ONCE} concurrent calls that query other servers is reached",
                 advice="retry in a few seconds",
             )
         with self._slots.taken(self._callers):

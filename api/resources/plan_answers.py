@@ -184,7 +184,7 @@ class EffectAnswer(BaseModel):
 
 
 class PlanChanges(SharedFields):
-    """Changes that a plan makes."""
+    """Changes made by a plan."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

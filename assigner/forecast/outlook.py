@@ -25,7 +25,7 @@ Loads = Mapping[TopicPartition, PartitionLoad]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastRates:
-    """Loads of partitions in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
+    """Partition loads in past hours, each float64[n, 2]: bytes and messages per second, NaN if unknown.
 
     `places`: row of each partition. `hours`: by start of the hour (epoch ms). `newest`: latest known load of
     each partition; its bytes are never NaN.

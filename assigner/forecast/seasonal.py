@@ -132,7 +132,7 @@ class SeasonalForecast:
 def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:
     if len(series) < FEWEST_HOURS:
         raise InvalidRequest(
-            f"{counted(len(series), 'hour is', 'hours are')} too few for a forecast",
+            f"{counted(len(series), 'hour is', 'hours are')} not enough history for a forecast",
             advice="provide at least two days, ideally two weeks",
         )
     if not 1 <= ahead <= LONGEST_AHEAD:

@@ -26,7 +26,7 @@ UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionLoads:
-    """Loads of all partitions, one per partition, in any order.
+    """Load of every partition, in any order.
 
     `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index into LEVELS.
     `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2]; may be empty.
@@ -135,6 +135,6 @@ def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> Non
     unit = ("bytes", "messages")[column]
     value = float(rates[row, column])
     raise InvalidRequest(
-        f"the load of partition {partitions[row]} is {value} {unit} per second",
+        f"invalid load of partition {partitions[row]}: {value} {unit} per second",
         advice=f"loads must be between 0 and {HIGHEST_RATE:.0e}; omit unknown loads",
     )

@@ -194,7 +194,7 @@ def usable_units(capacity: TaskCapacity) -> Ints:
     for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} % of a task's capacity is rounded to 0 {unit} per second",
+                f"task capacity too small: {capacity.utilisation_percent} % of it is 0 {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)
@@ -205,7 +205,7 @@ def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
     totals = loads.rates.sum(axis=0)
     if totals.max(initial=0.0) > _HIGHEST_TOTAL:
         raise InvalidRequest(
-            f"the sum of all loads is {totals.max():.3g} per second", advice="check their unit"
+            f"the loads are too large: their sum is {totals.max():.3g} per second", advice="check their unit"
         )
     names = loads.partitions
     by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)

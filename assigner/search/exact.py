@@ -1,4 +1,4 @@
-"""Uses of the solver; the only file that imports OR-Tools.
+"""Functions that use the solver; the only file that imports OR-Tools.
 
 CP-SAT decides, for small cases, whether a number of tasks suffices, and finds the lowest maximum and the
 fewest moved bytes. CP-SAT runs with one worker, a fixed seed and a limit in deterministic time, so that equal
@@ -70,8 +70,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. A result that is `proved` but has no
-    `task_of` means that they do not fit.
+    """Check whether all partitions fit into `tasks` equal tasks. They do not fit if the result is `proved`
+    but has no `task_of`.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """

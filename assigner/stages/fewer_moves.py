@@ -1,5 +1,5 @@
-"""Plans with fewer moves at the cost of a few more bytes, because each move pauses one partition, whatever
-its size.
+"""Stage that saves moves at the cost of a few more bytes, because each move pauses a partition, whatever its
+size.
 
 An incremental plan moves the fewest bytes, often in many light partitions. A plan that moves one heavy
 partition instead of several light ones may move slightly more bytes but pauses fewer partitions.
@@ -77,7 +77,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """`slack`: units of load that may move in addition to the units that move now."""
+    """`slack`: additional units of load that may move."""
 
     problem: PlacementProblem
     kept: StickyPlacement
@@ -142,7 +142,7 @@ class _MoveSearch:
     def _from(
         self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return a set that begins with the first of `firsts` that has room."""
+        """Return a set that begins with the first element of `firsts` with room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):

@@ -114,7 +114,7 @@ def _by_the_heavy(
 
 @dataclass(frozen=True, slots=True)
 class _TaskEviction:
-    """Small partitions that leave a task that is `excess` units above its room."""
+    """Small partitions to remove from a task whose load exceeds its room by `excess` units."""
 
     excess: int
     cover: Cover

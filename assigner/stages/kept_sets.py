@@ -1,5 +1,4 @@
-"""Stage that chooses the partitions that each task keeps, for partitions that are large relative to a
-task."""
+"""Stage that chooses which partitions each task keeps, if partitions are large relative to a task."""
 
 from __future__ import annotations
 

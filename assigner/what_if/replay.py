@@ -33,7 +33,7 @@ _LAST_MS: Final = 10**14
 """Latest supported hour (in the year 5138), so that all hours, including forecast ones, can be formatted."""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
-"""Loads by partition, by the start of the hour in epoch milliseconds."""
+"""Partition loads by the start of the hour in epoch milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

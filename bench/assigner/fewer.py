@@ -1,4 +1,5 @@
-"""Moves of incremental plans against their bound: fewest bytes, fewer moves by heuristic, and by the solver.
+"""Comparison of the moves in incremental plans with their bound: fewest bytes, fewer moves by heuristic, and
+by the solver.
 
 Tasks are level at first. Then every load is multiplied by a lognormal factor, so that some tasks are above
 their usable capacity.

@@ -5,7 +5,7 @@ engine except MirrorMaker 2 first copies the topic once uncounted: otherwise the
 the JIT compilation of the brokers and for memory that the host has to provide.
 All figures start at the first record at the destination, so start-up costs are excluded.
 `BENCH_CASES=none,lz4,zstd,ten,one,tls` chooses cases; in case `tls`, the mirrors use TLS on
-both sides. With `BENCH_FORMER`, only this checkout and the former one run, in turns.
+both sides. With `BENCH_FORMER`, only this checkout and the former one run, alternately.
 """
 
 from __future__ import annotations

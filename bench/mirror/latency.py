@@ -6,7 +6,7 @@ records, 16 partitions, acks=all. Brokers get faster as the JVM compiles them: t
 come first, and it runs again at the end. The same is then repeated on a machine under other load. Start-up
 time is from the start of the process to the first record at the destination. Cases:
 `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`. With `BENCH_FORMER`, only this checkout and
-the former one run, in turns.
+the former one run, alternately.
 """
 
 from __future__ import annotations

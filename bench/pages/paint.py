@@ -1,4 +1,4 @@
-"""Load of the first page with many datastreams: time to first paint and to its rows, and bytes transferred.
+"""Loading the first page with many datastreams: time to first paint and to its rows, and bytes transferred.
 
 One instance in memory, with real use cases, leader and REST over a socket, copies all partitions; the metrics
 of its workers are injected. A Chromium on the same machine opens the page each time with empty caches.

@@ -1,4 +1,4 @@
-"""Plans from scratch: tasks, level, time and memory, against heaviest-first on integer kilobytes."""
+"""Planning from scratch: tasks, level, time and memory, against heaviest-first on integer kilobytes."""
 
 from __future__ import annotations
 

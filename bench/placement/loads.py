@@ -1,4 +1,4 @@
-"""Loads of the placement benchmarks: kinds, skew, and a synthetic week."""
+"""Partition loads for the placement benchmarks: kinds, skew, and a synthetic week."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def drift(rates: Floats, sigma: float, seed: int, fill: float = 0.9) -> Floats:
 
 @dataclass(frozen=True)
 class Week:
-    """Loads of a week. `rates`: float64[hours, partitions], bytes per second.
+    """Partition loads of a week. `rates`: float64[hours, partitions], bytes per second.
 
     `born`: the hour in which a partition appears. `topic_of`: int[partitions].
     """

@@ -1,7 +1,7 @@
 """Processor time of one connection for a GB, with TLS and in plaintext, and of the bare cipher.
 
 The connection reads responses of 5 MB and writes requests of 1 MB. The peer is another process, whose time is
-not counted. With `BENCH_FORMER`, the other checkout runs in turns with this one. Interpreted.
+not counted. With `BENCH_FORMER`, the other checkout runs alternately with this one. Interpreted.
 """
 
 from __future__ import annotations

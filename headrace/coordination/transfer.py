@@ -72,7 +72,7 @@ def import_state(
 def _require_stopped(nodes: NodeStore) -> None:
     if live := nodes.children(znodes.LIVE):
         raise IllegalTransition(
-            f"instances of the service are live: {first_few(live, _SHOWN)}",
+            f"instances of the service are still live: {first_few(live, _SHOWN)}",
             advice="stop all instances; a killed instance disappears after the session timeout",
         )
 

@@ -92,7 +92,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add ACLs that the origin lacks to the ACLs that earlier runs of this operation have created."""
+        """Add the missing ACLs of the origin to those created by earlier runs of this operation."""
         principals = self.settings.principals
         if not principals:
             return operation

@@ -150,7 +150,7 @@ class PairBook:
             self._nodes.create(path, self._writer.encode(), ephemeral=True)
         except AlreadyExists as error:
             raise IllegalTransition(
-                f"another command runs {self._fresh.name}",
+                f"another command is operating on {self._fresh.name}",
                 advice="wait until it has ended; if it was killed, until its session has expired",
             ) from error
 

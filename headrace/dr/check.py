@@ -50,7 +50,7 @@ def check_pair(session: PairSession) -> list[CheckItem]:
 
 
 class PairCheck:
-    """Checks before a switch-over from the active cluster of a pair to the other cluster."""
+    """Preflight checks of a switch-over from the active cluster of a pair to the other cluster."""
 
     def __init__(self, session: PairSession) -> None:
         self._session = session

@@ -21,7 +21,7 @@ explains why."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads of the partitions of several groups in one hour. `owners`: number of the group whose forecast
+    """Partition loads of several groups in one hour. `owners`: number of the group whose forecast
     contains the load of a partition, by partition. `loads`: loads of the partitions, by number of their
     group."""
 

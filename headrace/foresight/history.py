@@ -92,7 +92,7 @@ class PastHours:
 
 @dataclass(frozen=True)
 class PartitionDetails:
-    """Loads of a cluster's partitions: either `hours` (loads by hour) or `mean` (mean of the last day).
+    """Partition loads of a cluster: either `hours` (loads by hour) or `mean` (mean of the last day).
     `known`: hours in which a load of any group is known. `why`: reason why the loads cannot be read; empty if
     they were read."""
 

@@ -1,4 +1,4 @@
-"""Running of a monitor with its alerts, canaries and stored incidents."""
+"""A running monitor with its alerts, canaries and stored incidents."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class LoadProviderContract:
         assert {key for key in known if report.loads[key].level is LoadLevel.PARTITION} == set(known)
 
     def test_reports_only_requested_partitions(self) -> None:
-        """Check that the report contains no partitions that were not requested."""
+        """Check that the report contains only requested partitions."""
         cluster, partitions = self.known()
         report = self.provider().loads(cluster, partitions[:1])
         assert report.loads.keys() <= set(partitions[:1]), "partitions that were not requested"

@@ -1,4 +1,4 @@
-"""Planner that uses the placement strategy that the datastreams of a group select."""
+"""Planner that uses the placement strategy selected by the datastreams of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record of the running processes of a demonstration, for other commands."""
+"""Stored list of the running processes of a demonstration, for other commands."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _WINDOW: Final = 500
 """Maximum number of requests in flight; a server with thousands of pending requests stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
 """Number of session timeouts for which servers may reject the session before a new session is started. A
-server that has lost data rejects a session that has seen newer changes."""
+server that has lost data rejects sessions with newer changes."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
 """Result of an operation in a transaction that failed because of another operation."""
 

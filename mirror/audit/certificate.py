@@ -84,7 +84,7 @@ def read_certificate(data: bytes, key: Ed25519PublicKey, kind: str = "") -> dict
         raise CorruptData(f"unknown certificate format {document.get('format')!r:.40}")
     if document.get("kind", "") != kind:
         raise CorruptData(
-            f"the file is a {document.get('kind', 'certificate of an audit')!s:.40}",
+            f"wrong kind of file: a {document.get('kind', 'certificate of an audit')!s:.40}",
             advice="check audits with headrace audit check, and reports with headrace dr report check",
         )
     return dict(document)

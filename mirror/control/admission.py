@@ -86,7 +86,7 @@ class ClusterRights:
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Function that returns the aliases that may refer to the cluster of an address: all aliases except those of
+"""Function that returns the possible aliases of the cluster with an address: all aliases except those of
 clusters known to be different."""
 
 

@@ -1,4 +1,5 @@
-"""Reports of requested changes: the caller, the action (create, change, pause, move, ...), and the reason.
+"""Audit reports of requested changes: the caller, the action (create, change, pause, move, ...), and the
+reason.
 
 Each change is published as an event for operators and logged as an audit line. The event and the audit line
 contain the state before and after, the requester and the remote address.

@@ -92,8 +92,8 @@ class Control:
         return Control(self._stores, self._checks, self._known, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream after checking that the caller may change its tasks and all datastreams that
-        share these tasks. Raises NotFound, DamagedState, Forbidden."""
+        """Return a datastream, if the caller may change its tasks and all datastreams that share these tasks.
+        Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
@@ -299,7 +299,7 @@ class Control:
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
-        """Ensure that later reads include all writes that other instances have completed."""
+        """Ensure that later reads include all completed writes of other instances."""
         self._definitions.catch_up()
 
     def list(self) -> Definitions:

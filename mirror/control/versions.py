@@ -1,4 +1,4 @@
-"""Checks that a change is based on the stored version."""
+"""Validation that a change is based on the stored version."""
 
 from __future__ import annotations
 

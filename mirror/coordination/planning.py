@@ -143,12 +143,12 @@ class World:
 
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
-        """Requests to plan groups again."""
+        """Pending requests to plan groups again."""
         return tuple(request for request in self.requests if isinstance(request, RebalanceRequest))
 
     @property
     def moves(self) -> tuple[MoveRequest, ...]:
-        """Requests to move partitions to an instance."""
+        """Pending requests to move partitions to an instance."""
         return tuple(request for request in self.requests if isinstance(request, MoveRequest))
 
 

@@ -1,4 +1,4 @@
-"""Copies from a source to a sink. At least one of the two is a connector.
+"""A copy from a source to a sink. At least one of the two is a connector.
 
 Several times per second, the job determines the readable offsets, and reads, writes and commits new records
 of a few partitions at a time. Only the sink stores positions; it returns the position of a partition when the

@@ -159,7 +159,7 @@ class BatchRouter:
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
     def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
-        """Return the class of an offset in the current batch if the record is refused, otherwise None."""
+        """Return the class of an offset in the current batch if the record is rejected, otherwise None."""
         refusal = refusals.get(offset)
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 

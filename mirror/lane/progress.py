@@ -381,7 +381,7 @@ def _number(document: Mapping[str, Any], name: str, default: int | None = None, 
 def _topic_id(document: Mapping[str, Any], name: str) -> bytes:
     found = bytes.fromhex(document[name])
     if len(found) not in (0, _TOPIC_ID_BYTES):
-        raise ValueError(f"{name} has {len(found)} bytes")
+        raise ValueError(f"invalid length of {name}: {len(found)} bytes")
     return found
 
 

@@ -115,7 +115,7 @@ class RoutingRules:
         )
 
     def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
-        """Return whether the batch with these offsets must be encoded again because the destination refused
+        """Return whether the batch with these offsets must be encoded again because the destination rejected
         it."""
         if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
             return True

@@ -58,7 +58,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
         raise InvalidRequest(f"{label} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:
         raise InvalidRequest(
-            f"{label} has {counted(len(value), 'character')}",
+            f"invalid length of {label}: {counted(len(value), 'character')}",
             advice=f"must be {shortest} to {counted(longest, 'character')}",
         )
     try:

@@ -1,4 +1,4 @@
-"""Loads of partitions and capacities of tasks, always in bytes and messages per second."""
+"""Partition loads and task capacities, always in bytes and messages per second."""
 
 from __future__ import annotations
 

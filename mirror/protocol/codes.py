@@ -142,7 +142,7 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""Codes that show that the lane's state of the destination log is wrong. The lane reads the end of the log
+"""Codes that prove the lane's view of the destination log wrong. The lane reads the end of the log
 and starts over."""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})

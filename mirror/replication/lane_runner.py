@@ -68,7 +68,7 @@ class Transactions(Protocol):
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns the lanes that are still in their current start."""
+    """Return a function that returns the lanes whose current start is not complete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 

@@ -40,7 +40,7 @@ _OFFSETS_SECONDS: Final = 2.0
 """Time limit for offset lookups, so partitions without a leader do not delay others for longer."""
 
 Starting = Callable[[], list[Lane]]
-"""Function that returns the lanes of a start that have not stopped, paused or restarted since."""
+"""Function that returns the lanes of a start, without those stopped, paused or restarted since."""
 
 
 class LaneStartup:

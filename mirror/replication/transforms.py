@@ -60,8 +60,8 @@ def mask_field(field: str) -> Transform:
     """Return the transform `mask-field:a.b`, which replaces that field of JSON objects in values with `***`.
     Values that are not JSON pass unchanged.
 
-    The transform raises the errors of the JSON library for documents that are nested too deep or have numbers
-    that are too long: such a record must not pass unmasked. Raises ConfigError without a field.
+    The transform raises the errors of the JSON library for documents nested too deep or with too long
+    numbers, because such a record must not pass unmasked. Raises ConfigError without a field.
     """
     if not all(field.split(".")):
         raise ConfigError(f"mask-field: invalid argument {field!r}", advice="write mask-field:a.b")

@@ -65,7 +65,7 @@ def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
         row = dumps(_row(spec))[1:]
         if len(row) + len(texts[policy]) > LARGEST_SPEC:
             raise InvalidRequest(
-                f"the spec of {str(spec.key.partition)[:_SHOWN]} has {len(row) + len(texts[policy])} bytes",
+                f"spec of {str(spec.key.partition)[:_SHOWN]} too long: {len(row) + len(texts[policy])} bytes",
                 advice=f"at most {LARGEST_SPEC} are allowed; shorten names and transforms of its datastream",
             )
         if rows and size + len(row) + len(texts[policy]) + _ROW_BYTES > most:

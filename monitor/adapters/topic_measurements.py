@@ -114,7 +114,7 @@ class TopicMeasurements:
         reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"{self._topic} is read for the last hour only",
+                f"the period is too old: only the last hour of {self._topic} is read",
                 advice="measurements older than an hour require Pinot",
             )
         self._require_times(min(milliseconds, default=math.inf))

@@ -2,10 +2,10 @@
 
 There is one alert per state, however many partitions are in that state. Annotations of the alert contain the
 number of partitions and the most affected partition. A cluster that does not respond has its own alert
-(`clusters.py`). There is no alert about partitions that a quota throttles or that are in the state WARN,
-because the latency objective covers their records. Partitions that take long to catch up, or that an operator
-paused long ago, cause a warning. If the source is about to delete uncopied records, a separate alert fires in
-any state, even for partitions that an operator paused.
+(`clusters.py`). There is no alert for partitions in the state WARN or throttled by a quota, because the
+latency objective covers their records. Partitions that take long to catch up, or that an operator paused long
+ago, cause a warning. If the source is about to delete uncopied records, a separate alert fires in any state,
+even for partitions that an operator paused.
 """
 
 from __future__ import annotations

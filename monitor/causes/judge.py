@@ -158,8 +158,7 @@ _OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Return whether the time that records waited at the source is the only evidence that the lane is
-    source-bound."""
+    """Return whether waiting at the source is the only evidence that the lane is source-bound."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -269,8 +268,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane. Lanes use a shared quota in turn. A quota that throttles one
-    lane is therefore returned for all lanes that share the quota."""
+    """Return the quota that throttles a lane. Lanes use a shared quota in turn, so a quota that throttles one
+    lane is returned for all its lanes."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [

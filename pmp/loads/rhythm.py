@@ -28,7 +28,7 @@ MOST_UNKNOWN: Final = 0.05
 _ODD_SHARE: Final = 0.01
 """Share of partitions with implausible times that is tolerated when the sampling interval is estimated."""
 _MISSED: Final = 0.5
-"""Share of a sampling interval. A partition that is further behind the latest round was not in that round."""
+"""Share of a sampling interval. A partition further behind the latest round was not part of it."""
 _LONG: Final = 1.5
 """Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3

@@ -1,4 +1,4 @@
-"""A command that cannot outlive the process that started it, not even after SIGKILL."""
+"""A command that cannot outlive its parent process, even after SIGKILL."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> li
     that is invalid or not part of the datastream, and if the partitions have too many points in total."""
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
-            f"the loads of {counted(len(names), 'partition')} in {counted(hours, 'hour')} have more than "
-            f"{MOST_LOAD_POINTS} points",
+            f"too many loads requested: {counted(len(names), 'partition')} in {counted(hours, 'hour')} have "
+            f"more than {MOST_LOAD_POINTS} points",
             advice="query fewer partitions or fewer hours",
         )
     return list(dict.fromkeys(_place(datastream, name) for name in names))

@@ -1,4 +1,4 @@
-"""Loads of a datastream's partitions, and of source clusters, on /v1."""
+"""Partition loads of a datastream, and loads of source clusters, on /v1."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MEASURED: Final = (
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """Loads of one source that the leader knows. `standing`: state of the provider; None if there is no
+    """The leader's known loads of one source. `standing`: state of the provider; None if there is no
     provider, or if the provider was not queried yet."""
 
     known: ClusterLoads
@@ -119,8 +119,8 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 
 
 class DatastreamLoads(AnswerModel):
-    """Loads of a datastream's partitions that the leader knows, from its latest planning run or the
-    provider's latest response. Unknown values are null."""
+    """Partition loads of a datastream as known to the leader, from its latest planning run or the provider's
+    latest response. Unknown values are null."""
 
     name: str
     cluster: str
@@ -171,7 +171,7 @@ class ClusterLoadsAnswer(AnswerModel):
     age_ms: int | None
     """Time since the latest measurement, in ms."""
     partitions: int | None
-    """Number of partitions that tasks copy and that are planned with these loads."""
+    """Number of partitions copied by tasks and planned with these loads."""
     known: int | None
     """Number of partitions with a known load."""
     held: int | None

@@ -114,9 +114,9 @@ class Failover:
         )
 
     def _read_at_source(self) -> tuple[list[int], list[int]]:
-        """Read as fast as records are written, so many records behind, and stop without a last commit.
+        """Read as fast as records are written, at the distance of the case, and stop without a final commit.
 
-        Return the positions on both clusters at that moment, those of the destination first read.
+        Return the positions on both clusters at that time; those of the destination are read first.
         """
         case, traffic = self._case, self._traffic
         with consumer_of(self._pair.source.address, case.group, case.protocol) as consumer:

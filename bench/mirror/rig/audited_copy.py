@@ -1,4 +1,5 @@
-"""Copy a topic between two clusters, and audit it in turns: `… audited_copy SOURCE DESTINATION TOPIC MODE`.
+"""Copy a topic between two clusters, and audit it in alternate rounds: `… audited_copy SOURCE DESTINATION
+TOPIC MODE`.
 
 Prints a line of JSON: processor seconds of the copying without and with audits, and of the audits.
 """

@@ -194,7 +194,8 @@ def loads(
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
-    Notes on stderr count loads that are old (held) and loads that cover only part of the window (partial)."""
+    Notes on stderr report the number of old loads (held) and of loads for only part of the window
+    (partial)."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

@@ -183,8 +183,7 @@ def unset_names() -> str:
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:
-    """Return a decorator that replaces `**options` of a command with one option for each field that can be
-    set."""
+    """Return a decorator that replaces `**options` of a command with one option for each settable field."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)

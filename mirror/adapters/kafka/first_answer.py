@@ -58,7 +58,7 @@ class _Race:
         opening.when_done(partial(self._ended, broker, opening))
 
     def give_up(self, seconds: float) -> None:
-        """Fail with a TimedOut error that names the addresses that have not responded."""
+        """Fail with a TimedOut error that names the unresponsive addresses."""
         names = ", ".join("{}:{}".format(*self._cluster.addresses[broker]) for broker in self._silent)
         reasons = [
             f"{names}: no response within {seconds:.0f} s",

@@ -96,7 +96,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
         largest.append(int(values["max.message.bytes"]))
     if wrong:
         raise ConfigError(
-            f"the topics of the coordination store at {cluster.name} are unsuitable: {'; '.join(wrong)}",
+            f"the topics of the coordination store on {cluster.name} are unsuitable: {'; '.join(wrong)}",
             advice="correct them with kafka-configs.sh or kafka-reassign-partitions.sh"
             " (docs/coordination-store.md)",
         )

@@ -1,1 +1,1 @@
-"""Checks of a new or changed definition against existing ones. Read `checks.py`."""
+"""Validation of a new or changed definition against existing ones. Read `checks.py`."""

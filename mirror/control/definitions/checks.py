@@ -50,7 +50,7 @@ class RouteCheck(Protocol):
 
 @dataclass(frozen=True)
 class DefinitionChecks:
-    """Checks of definitions.
+    """Validation of definitions.
 
     `admission`: rules for single definitions. `routes`: check against the other datastreams.
     """

@@ -47,7 +47,7 @@ def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
-    """Return a function that creates the outcome of a request that a newer request of its group replaces."""
+    """Return a function that creates the outcome of a request replaced by a newer request of its group."""
 
     def entries(request: Request) -> tuple[NextNode, ...]:
         sentence = f"replaced by newer requests: the limit is {MOST_OF_GROUP} pending requests per group"

@@ -24,7 +24,7 @@ _MOST_STEMS: Final = 100
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Return the names that share a stem with any name that the new datastream can select.
+    """Return the names that share a stem with any name selected by the new datastream.
 
     `ways`: source, destination and naming of all datastreams that can copy records back, including the new
     one. Returns all names if stems are ambiguous or there are too many paths through the clusters.

@@ -46,7 +46,7 @@ class CommandLog(Protocol):
         ...
 
     def sync(self) -> None:
-        """Ensure that the replica contains all commands that were appended before this call."""
+        """Ensure that the replica contains all commands appended before this call."""
         ...
 
 

@@ -308,7 +308,7 @@ def check_storable(group: GroupName) -> None:
         raise InvalidRequest("cannot store the task prefix", advice="use printable characters") from error
     if length > _LONGEST_PATH:
         raise InvalidRequest(
-            f"the task prefix takes {length} bytes in the coordination store",
+            f"the task prefix is too long: {length} bytes in the coordination store",
             advice=f"use a shorter one: the limit is {_LONGEST_PATH} bytes",
         )
 

@@ -177,7 +177,7 @@ class RequestQueue:
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that a plan has answered or that has failed. `entries`: outcome, stored in the
+        """Remove a request that has failed, or was answered by a plan. `entries`: outcome, stored in the
         same transaction. Return False if another leader has already removed the request."""
         path = _path(request)
         while True:

@@ -130,7 +130,7 @@ def _sums(row: Any) -> CostSums:
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names) - _ADDED:
-        raise InvalidRequest(f"costs of {counted(len(numbers), 'number')}")
+        raise InvalidRequest(f"incomplete costs: only {counted(len(numbers), 'number')}")
     count, *rest = numbers
     observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
     values = {

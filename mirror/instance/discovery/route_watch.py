@@ -105,7 +105,7 @@ class RouteMap:
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object that finds the topics of these routes that must not be copied."""
+        """Return an object to find the topics that must not be copied along these routes."""
         return RouteJudge(routes, self._reserved)
 
 
@@ -208,7 +208,7 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the topics that a datastream selects among the topics that its group copies."""
+    """Return the topics copied by the datastream's group that the datastream itself selects."""
     return datastream.selection.choose(written.get(datastream.group, ()))
 
 

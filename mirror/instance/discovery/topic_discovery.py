@@ -38,7 +38,7 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Topics that a datastream names but that its source does not list.
+    """Topics named by a datastream but not listed by its source.
 
     `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
     """

@@ -17,7 +17,8 @@ AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 
 
 class LoadsWithBacklog:
-    """Loads of a provider plus the backlog reported by instances. Satisfies `ports.LoadProvider`.
+    """Provider of the loads of another provider plus the backlog reported by instances. Satisfies
+    `ports.LoadProvider`.
 
     `catch_up_seconds`: target time for datastreams that do not set one.
     """

@@ -24,7 +24,7 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Report for groups whose datastreams choose placement by count."""
+"""Load report for groups whose datastreams choose placement by count."""
 _FIRST_SECONDS: Final = 5.0
 """Interval between requests for loads for a source without known loads."""
 

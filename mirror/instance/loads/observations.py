@@ -75,7 +75,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Loads of a cluster, with the monotonic time of their observation."""
+    """Observed loads of a cluster, with the monotonic time of observation."""
 
     at_seconds: float
     measured_at_ms: int | None

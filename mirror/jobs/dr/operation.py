@@ -217,7 +217,8 @@ class PastSwitchover(_Account):
 
     @property
     def abridged(self) -> PastSwitchover:
-        """Copy without the results for each topic and group, which are kept only for the last operation."""
+        """The operation without the results of topics and groups, which are kept only for the last
+        operation."""
         return self.model_copy(
             update={"ends": {}, "starts": {}, "groups": (), "audits": (), "gaps": (), "loss": None}
         )

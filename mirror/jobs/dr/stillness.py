@@ -17,7 +17,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class StrayBatch(NamedTuple):
-    """A batch that was written in spite of the fence. `producer`: producer id, -1 if the batch has none."""
+    """A batch that was written despite the fence. `producer`: producer id, -1 if the batch has none."""
 
     place: TopicPartition
     offset: int

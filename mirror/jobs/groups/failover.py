@@ -60,7 +60,7 @@ async def plan_without_source(
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
         raise NotFound(
-            f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
+            f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored on"
             f" {job.destination}",
             advice="select the group with --groups before a failover, or reset its offsets by time",
         )

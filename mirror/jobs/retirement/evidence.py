@@ -70,7 +70,7 @@ class TopicWatch:
         Raises the errors of `look`, and IllegalTransition if a definition is unreadable."""
         if not definitions.is_whole:
             raise IllegalTransition(
-                "a damaged definition may select any topic",
+                "cannot determine which topics are in use: a damaged definition may select any topic",
                 advice="find it with headrace datastream list; repair or delete it",
             )
         datastreams = definitions.datastreams

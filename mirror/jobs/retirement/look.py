@@ -43,8 +43,8 @@ _DESCRIPTIONS: Final = {
     STREAMS: describe_streams_group,
     "": describe_group,
 }
-"""Request for the members of each type of group. Brokers before Kafka 3.8 do not report the type, which is
-then classic or consumer."""
+"""Request that describes the members of each type of group. Brokers before Kafka 3.8 do not report the type,
+which is then classic or consumer."""
 
 GroupCommits = Mapping[str, Mapping[TopicPartition, int]]
 

@@ -127,9 +127,9 @@ class LaneRead:
         self.size.most, self.buckets = fetch_bytes, buckets
 
     def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
-        """Record the time at which a request that included the lane was sent. `last_request`: number and time
-        of the channel's last request with a response; if it included the
-        lane's current position, its response has shown that the log had no further records at that time."""
+        """Record the send time of a request that included the lane. `last_request`: number and time of the
+        channel's last request with a response. If that request included the lane's current position, the log
+        had no further records at that time."""
         self.requested_at = requested_at
         if self.first_request <= last_request[0]:
             self.times.quiet(last_request[1])

@@ -242,7 +242,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("canary",),
         bool,
-        "Write one record a second to a topic of its own at the source, and measure its arrival.",
+        "Write one record a second to a separate topic at the source, and measure its arrival.",
         "Measure delivery with one record a second.",
         key=CANARY,
         default=False,

@@ -25,7 +25,7 @@ never does."""
 CANARY: Final = f"{PREFIX}canary"
 """If `true`, the monitor writes one record a second to a topic that the datastream copies."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
-"""Topic settings that are not copied to topics that the datastream creates, one per line."""
+"""Topic settings that are not copied to topics created by the datastream, one per line."""
 
 CARRIED_SETTINGS: Final = frozenset(
     {
@@ -213,7 +213,7 @@ def _transforms(label: str, value: str) -> tuple[str, ...]:
     size = len(json.dumps(names))
     if size > _MOST_TRANSFORM_BYTES:
         raise InvalidRequest(
-            f"{label} takes {size} bytes",
+            f"{label} is too large: {size} bytes",
             advice=f"at most {_MOST_TRANSFORM_BYTES} are allowed (as ASCII JSON)",
         )
     return tuple(bounds.line(label, name, bounds.LONGEST_REASON) for name in names)

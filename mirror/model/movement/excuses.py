@@ -1,9 +1,9 @@
 """Records that do not count against a latency objective, because they existed before the lane had to copy
 them.
 
-If an operator pauses a datastream, or creates one for topics that contain records, the records that exist
-when the lane starts are late because of that decision. The lane copies in order, so newer records wait behind
-them. Pure.
+If an operator pauses a datastream, or creates one for topics with records, the records existing at the start
+of the lane are late because of that decision. The lane copies in order, so newer records wait behind them.
+Pure.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def read_batch(
 def check_count(header: BatchHeader, most: int) -> None:
     """Raise PayloadTooLarge for a batch of more than `most` records."""
     if header.record_count > most:
-        raise PayloadTooLarge(f"it contains {header.record_count} records")
+        raise PayloadTooLarge(f"it contains too many records: {header.record_count}")
 
 
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
@@ -86,7 +86,7 @@ def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) ->
         length, position = decode(payload, position)
         end = position + length
         if length < 0 or end > len(payload):
-            raise CorruptData(f"batch at offset {header.base_offset} has a record of {length} bytes")
+            raise CorruptData(f"invalid record length {length} in batch at offset {header.base_offset}")
         delta, position = decode(payload, position + 1)
         place, position = decode(payload, position)
         key, position = _field(payload, position, end)
@@ -129,7 +129,7 @@ def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[
     if not 0 <= count <= end - position:
         raise CorruptData(f"a record has an invalid header count of {count}")
     if count > room:
-        raise PayloadTooLarge(f"a record has {count} headers")
+        raise PayloadTooLarge(f"a record has too many headers: {count}")
     headers: list[Header] = []
     for _ in range(count):
         key, position = _field(payload, position, end)

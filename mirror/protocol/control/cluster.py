@@ -136,7 +136,7 @@ def topic_counts() -> Call[Mapping[str, int]]:
 
 
 class _FastResponse:
-    """Response class that replaces kafka-python's for versions that kafka-python decodes too slowly."""
+    """Replacement for kafka-python's response class in versions that it decodes too slowly."""
 
     @staticmethod
     def decode(body: View, version: int) -> Any:

@@ -17,8 +17,8 @@ _BUSY: Final = 0.5
 _FULL: Final = 0.6
 """If a connection carries at least this share of the window per round trip, the window is the limit. The
 kernel's own figure, `tcpi_rwnd_limited`, is too low: it does not include the time for which the kernel delays
-segments to send several at once. A window that the kernel adapts is at least about twice the bytes that the
-network carries per round trip."""
+segments to send several at once. If the kernel adapts the window, it is at least about twice the bytes in
+flight per round trip."""
 _ACKED_AT: Final = 120
 """Byte offset of `tcpi_bytes_acked` in Linux's `struct tcp_info`."""
 _BUSY_AT: Final = 168

@@ -269,8 +269,8 @@ class KafkaSink:
                 raise Unreachable(f"topic {name} on {self._cluster.name} has no leaders yet")
             if len(known.leaders) < partitions:
                 raise Refused(
-                    f"topic {name} on {self._cluster.name} has {counted(len(known.leaders), 'partition')} and"
-                    f" needs {partitions}",
+                    f"topic {name} on {self._cluster.name} has {counted(len(known.leaders), 'partition')},"
+                    f" but needs {partitions}",
                     advice="add partitions",
                 )
 

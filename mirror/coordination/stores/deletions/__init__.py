@@ -1,1 +1,1 @@
-"""Record of deleted datastreams. Read `record.py`."""
+"""Deleted datastreams on record. Read `record.py`."""

@@ -1,4 +1,4 @@
-"""Record of deleted datastreams. A definition that is missing without a recorded deletion counts as lost.
+"""Deleted datastreams on record. A definition that is missing without a recorded deletion counts as lost.
 
 A deletion is recorded in the transaction that removes the definition, so a store that was restored from older
 data contains either both the definition and no record, or only the record. Deletions are stored in `BUCKETS`

@@ -116,7 +116,7 @@ def _numbers(document: Mapping[str, Any]) -> frozenset[int] | None:
     try:
         return None if text == "*" else frozenset(znodes.decode_ranges(text))
     except ValueError as error:
-        raise InvalidRequest(f"paused partitions: {error}") from error
+        raise InvalidRequest(f"invalid paused partitions: {error}") from error
 
 
 def _resumption_documents(datastream: Datastream) -> dict[str, Any]:
