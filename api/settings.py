@@ -34,7 +34,7 @@ class ApiSettings(Settings):
     """`host:port` at which other instances reach this instance. Empty: the listen address; if that is the
     wildcard address, the host name of this machine."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
-    """Maximum time to wait for each instance when a request needs answers of all instances."""
+    """Maximum time to wait for each instance when a request needs responses from all instances."""
     port: int = Field(default=PORT, ge=0, le=65535)
     """Port to bind; 0 picks a free port. The default is Brooklin's."""
     tls: TlsSettings = TlsSettings()

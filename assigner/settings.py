@@ -42,7 +42,7 @@ class AssignerSettings(Settings):
     """Number of consecutive observations that must agree before tasks are added or partitions are moved away
     from overloaded tasks."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
-    """Share by which a plan may exceed the minimum of moved bytes in order to move fewer partitions. Fewer
+    """Share by which a plan may exceed the minimum number of moved bytes to move fewer partitions. Fewer
     moves mean fewer interruptions, because each moved partition pauses. 0 moves as few bytes as possible."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""

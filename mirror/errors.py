@@ -298,7 +298,7 @@ class Unexpected(HeadraceError):
 
 
 class PayloadTooLarge(CorruptData):
-    """Decompressed data is larger than allowed."""
+    """Decompressed data exceeds the limit."""
 
 
 class UndecodableBatch(CorruptData):

@@ -74,7 +74,7 @@ class MonitorSettings(Settings):
     metrics_host: str = "127.0.0.1"
     """Address to bind `metrics_port` to; any address other than loopback is reachable from the network."""
     incidents_topic: str = "headrace-incidents"
-    """Compacted topic of incidents at `mirror.metrics_cluster`; if empty, incidents are lost when the monitor
+    """Compacted topic of incidents on `mirror.metrics_cluster`; if empty, incidents are lost when the monitor
     ends."""
     incidents_days: int = Field(default=90, ge=1)
     """Retention of an incident in the topic after its last change; set when the topic is created."""

@@ -24,8 +24,8 @@ class SampledCluster(Settings):
     samples_topic: str = SAMPLES_TOPIC
     """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
-    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; while Cruise Control
-    moves replicas, it writes samples only to this topic. The topic may be created later."""
+    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; Cruise Control writes
+    samples only to this topic while it moves replicas. The topic may be created later."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -147,7 +147,7 @@ class ProviderSettings(Settings):
     oldest_answer_seconds: Seconds = 86_400.0
     """Maximum age of the last known loads, which are used while Pinot does not respond."""
     topic_history_hours: float = Field(default=168.0, gt=0)
-    """For a topic without recent samples, maximum age of earlier average loads that may be used instead."""
+    """Maximum age of earlier average loads that may be used for a topic without recent samples."""
     kept_up_seconds: Seconds = 60.0
     """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
     replaces the average if the lag of the partition is at most this many seconds."""

@@ -73,7 +73,7 @@ class OidcSettings(Settings):
     issuer: str = ""
     """Exact value of the claim `iss`."""
     audience: str = ""
-    """Value of the claim `aud`: the provider's name for this service. Required."""
+    """Required value of the claim `aud`: the provider's name for this service."""
     keys_url: str = ""
     """URL of the provider's keys (`jwks_uri`); must be https."""
     keys_file: str = ""

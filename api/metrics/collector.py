@@ -160,12 +160,12 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ),
         (
             "headrace_partitions_behind",
-            "partitions that were late when planned, so that their load is a lower bound",
+            "partitions that were late when planned, so their load is a lower bound",
             lambda found: found.lower_bounds,
         ),
         (
             "headrace_moves_left",
-            "moves postponed because one plan has a budget",
+            "moves postponed because of the move budget of a plan",
             lambda found: found.moves_left,
         ),
         (
@@ -256,7 +256,7 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         count.add_metric([group, phase], number)
     yield count
     held = GaugeMetricFamily(
-        "headrace_held_back_lanes", "lanes that copy and are throttled by a quota", labels=["datastream"]
+        "headrace_held_back_lanes", "copying lanes throttled by a quota", labels=["datastream"]
     )
     rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
     records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
@@ -429,7 +429,7 @@ class CertificateCollector(Collector):
         """Yield the metrics of one scrape."""
         family = GaugeMetricFamily(
             "headrace_certificate_expires_in_seconds",
-            "seconds until a certificate file expires, negative afterwards; no sample for an unreadable file",
+            "seconds until a certificate file expires, negative once expired; no sample if unreadable",
             labels=["setting"],
         )
         for certificate in self._certificates():

@@ -48,7 +48,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     yield states
     yield _by_group(
         "headrace_partitions_losing_data",
-        "partitions whose records will be deleted by retention before they catch up",
+        "partitions whose records retention will delete before they are copied",
         losing,
     )
     yield _by_group(
@@ -176,7 +176,7 @@ class AuditCollector(Collector):
         labels = ("datastream", "topic")
         ages = GaugeMetricFamily(
             "headrace_audit_complete_through_age_seconds",
-            "age of the newest time before which all records are at the destination, lateness included",
+            "age of the time up to which all records are at the destination, lateness included",
             labels=labels,
         )
         faults = GaugeMetricFamily(

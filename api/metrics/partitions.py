@@ -52,8 +52,8 @@ class MetricSettings(Settings):
     every_partition: bool = False
     """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """If `every_partition` is false, this many partitions with the oldest waiting records and this many with
-    the highest copy rate have their own series."""
+    """Number of partitions with the oldest waiting records, and of those with the highest copy rate, that
+    have their own series. Used if `every_partition` is false."""
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:

@@ -20,19 +20,18 @@ class AdviceSettings(Settings):
     """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
     previous day, forecasts are less accurate and cover a smaller share."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
-    """Number of coming hours whose forecast need counts as current need in plans and advice."""
+    """Number of upcoming hours whose forecast need counts as current need in plans and advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)
-    """Number of coming hours to check before a task is removed. A task is removed only if the forecast for
-    none of these hours requires it."""
+    """Number of upcoming hours to check before a task is removed. If the forecast requires the task in any of
+    these hours, the task is kept."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """Number of hours for which the need must have been lower before the advised numbers of tasks and
-    instances fall."""
+    """Number of hours for which the need must stay lower before fewer tasks and instances are advised."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
-    """Length in hours of the daily window of lowest load, which is learned for each datastream. Tasks are
+    """Length in hours of the daily low-load window, which is learned for each datastream. Tasks are
     removed only within this window. With 0, tasks are removed at any time."""
     quiet_contrast: float = Field(default=1.5, ge=1)
-    """Minimum ratio of the load outside the window of lowest load to the load within it. Below this ratio, no
-    window applies, and tasks are removed at any time."""
+    """Minimum ratio of the load outside the low-load window to the load within it. Below this ratio, the
+    window is ignored, and tasks are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
     """Maximum median error of past forecasts, as a share of the actual load. Above this error, plans ignore
     forecasts."""

@@ -1,4 +1,4 @@
-"""Failovers of consumer groups at random times under load: Headrace and MirrorMaker 2 side by side.
+"""Failovers of consumer groups at random times under load: Headrace compared with MirrorMaker 2.
 
 Both mirrors copy one topic between the same clusters, each into a separate topic, and each keeps the
 positions of separate groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end, with

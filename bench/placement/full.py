@@ -85,7 +85,7 @@ def fresh(module: str, call: str) -> dict[str, float | int | str]:
 
 
 def main() -> None:
-    """Print the reference beside Headrace, then the growth with ten times the partitions."""
+    """Print the reference and Headrace, then the growth with ten times the partitions."""
     print(
         "reference: tasks, tasks above usable, max/usable, partitions a task, s | ours: tasks (bound), above,"
     )

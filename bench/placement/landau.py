@@ -1,4 +1,4 @@
-"""The public benchmark of consumer-group packing: load moved and tasks, Headrace beside published figures.
+"""The public benchmark of consumer-group packing: load moved and tasks, Headrace and published figures.
 
 Problem and sequence are from D. Landau et al., "Kafka consumer group autoscaler", JPDC 2025 (repository
 landaudiogo/kafka-consumer-group-autoscaler): 200 partitions in two topics, each 0 to 100 % of a consumer; in

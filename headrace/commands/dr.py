@@ -95,7 +95,7 @@ def switchover(
     """Exchange the roles of the clusters without losing or repeating a record.
 
     An interrupted switch-over continues if you run the command again. If a step fails or the deadline passes,
-    the switch-over is undone: producers write to the former cluster again, and the command exits with 1.
+    the switch-over is undone: producers write to the previous cluster again, and the command exits with 1.
     """
     seconds = deadline_seconds(deadline)
     with open_session(pair, at, config, reads_only=dry_run) as session:

@@ -79,7 +79,7 @@ class TopicWatchThread(BackgroundThread):
     def _run(self) -> None:
         wait = _FIRST_SECONDS
         while not self._stopping.wait(wait):
-            with Bulkhead(lambda error: _log.warning("cannot look at topics", reason=reason_of(error))):
+            with Bulkhead(lambda error: _log.warning("cannot observe topics", reason=reason_of(error))):
                 if self._is_leading():
                     self.look()
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
@@ -100,7 +100,7 @@ class TopicWatchThread(BackgroundThread):
     def _failed(self, cluster: ClusterRef, error: Exception) -> None:
         reason = reason_of(error)
         if self._failures.get(cluster) != reason:
-            _log.warning("cannot look at the topics of a cluster", cluster=cluster, reason=reason)
+            _log.warning("cannot read the topics of a cluster", cluster=cluster, reason=reason)
         self._failures[cluster] = reason
 
 

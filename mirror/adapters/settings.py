@@ -134,7 +134,7 @@ class ZooKeeperSecurity(TlsSettings):
     """Verify certificates and host names of the servers. If disabled, any server can impersonate
     ZooKeeper."""
     mechanism: Literal["", "digest", "DIGEST-MD5"] = ""
-    """Authentication mechanism: `digest` is ZooKeeper's own scheme, `DIGEST-MD5` is SASL."""
+    """Authentication mechanism: `digest` is ZooKeeper's own scheme, `DIGEST-MD5` a SASL mechanism."""
     username: str = ""
     """Username for both mechanisms."""
     password: SecretStr = SecretStr("")

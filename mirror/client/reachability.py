@@ -75,9 +75,9 @@ class Promptness:
         that gets no further requests soon stops counting as slow.
         """
         if self.since == inf or (sent_at == inf and now >= self._until):
-            return sent_at, "does not answer"
+            return sent_at, "does not respond"
         is_worse = not self.seconds or now - sent_at >= 2 * self.seconds
-        return self.since, "does not answer" if is_worse else f"answers after {self.seconds:.0f} s"
+        return self.since, "does not respond" if is_worse else f"responds after {self.seconds:.0f} s"
 
 
 class _Silence(NamedTuple):
@@ -160,7 +160,7 @@ class Reachability:
         for endpoint, since, error in self._unsuccessful():
             attempted.add(_name(endpoint))
             if now - since >= PATIENCE_SECONDS and not error:
-                self._note_outage(_name(endpoint), _SILENT, f"{_name(endpoint)} does not answer", now)
+                self._note_outage(_name(endpoint), _SILENT, f"{_name(endpoint)} does not respond", now)
         for name, (since, how) in waiting.items():
             if now - since >= PATIENCE_SECONDS:
                 self._note_silence(name, since, now)
@@ -207,10 +207,10 @@ class Reachability:
                 since, reason = began, f"{name} {how}"
         for endpoint, began, error in self._unsuccessful():
             if began < since:
-                since, reason = began, error or f"{_name(endpoint)} does not answer"
+                since, reason = began, error or f"{_name(endpoint)} does not respond"
         for name, silence in self._silences.items():
             if not silence.is_over and silence.began < since and now - silence.latest < _UNPROVEN_SECONDS:
-                since, reason = silence.began, f"{name} does not answer"
+                since, reason = silence.began, f"{name} does not respond"
         return since, reason
 
     def _silent_until(self, name: str) -> float:
@@ -251,7 +251,7 @@ class Reachability:
             self._silences[name] = silence._replace(is_over=True)
         ended = self._outages.succeeded(name, now)
         if ended is not None:
-            _log.warning("cluster %s: %s answers again after %.1f s", self._cluster, name, ended.seconds)
+            _log.warning("cluster %s: %s responds again after %.1f s", self._cluster, name, ended.seconds)
             began = now - ended.seconds - PATIENCE_SECONDS
             self._returned = began if self._returned is None else min(self._returned, began)
 

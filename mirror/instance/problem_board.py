@@ -90,7 +90,7 @@ class ProblemBoard:
             self._found[name] = reason
             if self._logged.get(name) != reason:
                 trace = None if isinstance(error, HeadraceError) else error
-                _log.error("datastream set aside", datastream=legible(name), reason=reason, exc_info=trace)
+                _log.error("datastream excluded", datastream=legible(name), reason=reason, exc_info=trace)
                 self._logged[name] = reason
 
     def remark(self, text: str, name: DatastreamName) -> None:
@@ -139,7 +139,7 @@ class ProblemBoard:
         for name in before.keys() - found.keys():
             self._logged.pop(name, None)
             self._published.pop(name, None)
-            _log.info("datastream no longer set aside", datastream=legible(name))
+            _log.info("datastream no longer excluded", datastream=legible(name))
         for name, text in sorted(self._mentions.items()):
             remark = found.get(name)
             if remark is None:

@@ -78,8 +78,8 @@ class LeaderSettings(Settings):
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which the leader observes loads and plans every datastream again. Partitions stay in their
-    tasks if possible. The leader makes the first of these plans after the third observation."""
+    """Interval at which the leader observes loads and plans every datastream again, keeping partitions in
+    their tasks if possible. The first of these plans follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required the task. The value must be at
     least three times `replan_interval_seconds`."""
@@ -88,8 +88,8 @@ class LeaderSettings(Settings):
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """Time within which an instance that returns, for example after a restart, gets its former tasks again.
-    With 0, a returning instance never gets its former tasks."""
+    """Time within which a returning instance (for example after a restart) gets its previous tasks back. With
+    0, it never does."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Maximum ratio of an instance's load to its share of the load by weight. Above this ratio, tasks move to
     other instances."""

@@ -120,7 +120,7 @@ class MirrorMetric:
         default=0.0,
         metadata=_counter(
             "headrace_spare_cpu_seconds",
-            "part of headrace_cpu_seconds that a backlog of the same bytes would not cost",
+            "part of headrace_cpu_seconds that copying the same bytes from a backlog would save",
             divisor=1000.0,
         ),
     )

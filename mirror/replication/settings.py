@@ -46,7 +46,7 @@ class CopyingSettings(Settings):
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
     """Maximum number of connections for writing to a distant broker, with one connection per partition. If
     the TCP window limits the rate, a worker opens up to the same number of additional connections, to send
-    several batches of a partition in parallel. A nearby broker gets three connections."""
+    several batches of a partition in parallel. A nearby broker always gets three connections."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
     """Memory in bytes for data that the additional connections to distant source brokers read ahead. A second
     buffer of this size holds batches that are sent in parallel to distant destination brokers. Nearby brokers

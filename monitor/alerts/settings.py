@@ -43,8 +43,8 @@ class ReceiverSettings(Settings):
     timeout_seconds: Seconds = 10.0
     """Deadline for one message."""
     most_retry_seconds: Seconds = 60.0
-    """Maximum interval between two attempts while the receiver does not respond. The first interval is one
-    second, and each further interval is twice as long."""
+    """Maximum interval between two attempts while the receiver does not respond. The interval starts at one
+    second and doubles with each attempt."""
 
 
 class HttpReceiverSettings(ReceiverSettings):
@@ -126,7 +126,7 @@ class MailSettings(ReceiverSettings):
     port: int = Field(default=587, ge=1, le=65535)
     """Port of the mail server; usually 465 with `security = "tls"`."""
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """Encryption of the connection. `none` sends plain text and is rejected together with a password."""
+    """Encryption of the connection. `none` sends plain text, and cannot be combined with a password."""
     ca_file: str = ""
     """PEM file of trusted certificate authorities (default: the system's)."""
     username: str = ""
@@ -187,7 +187,7 @@ class AlertSettings(Settings):
     """HeadraceCatchingUp fires when partitions have been catching up for this time after a pause, an outage
     or the creation of the datastream."""
     paused_after_seconds: float = Field(default=86_400.0, ge=0)
-    """HeadraceLongPause fires this time after an operator has paused partitions."""
+    """HeadraceLongPause fires when partitions have been paused by an operator for this time."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
     this time."""
@@ -196,13 +196,13 @@ class AlertSettings(Settings):
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
     """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """HeadraceReceiverAway is sent to the other receivers when a receiver has accepted no alerts for this
-    time."""
+    """If a receiver has accepted no alerts for this time, HeadraceReceiverAway is sent to the other
+    receivers."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """HeadraceResizeRecommended fires when the load or its forecast has, for this time, required more
+    """HeadraceResizeRecommended fires when, for this time, the load or its forecast has required more
     instances than are live. Instances that are leaving do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
-    """HeadraceResizeRecommended fires this time before the first hour that requires more instances."""
+    """Time by which HeadraceResizeRecommended fires before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
     stays open for `monitor.close_seconds`."""

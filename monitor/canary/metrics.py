@@ -44,7 +44,7 @@ _GAUGES: Final = (
         "records_delay_seconds_max",
         "delay_ms_max",
         _SECONDS,
-        "highest delay of that minute, waiting records included",
+        "highest delay in the last minute, waiting records included",
     ),
 )
 """Name, field of `CanaryFigures`, factor, and description."""

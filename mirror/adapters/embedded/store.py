@@ -224,7 +224,7 @@ class EmbeddedStore:
             self._write_new_file(state)
         except OSError as error:
             self._compaction.after(size)
-            _log.warning("cannot write a new snapshot to %s: %s; using the former", self._path, error)
+            _log.warning("cannot write a new snapshot to %s: %s; keeping the previous one", self._path, error)
 
     def _write_new_file(self, state: State) -> None:
         try:

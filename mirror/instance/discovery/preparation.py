@@ -121,7 +121,7 @@ def prepare(
     """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
 
     `mirrored`: partition counts of source topics. Raises the error of any other request that a cluster
-    rejects or does not answer.
+    rejects or does not respond.
     """
     datastream = preparation.question.datastream
     rules.bound.require(datastream.destination, destination.cluster_id())

@@ -26,12 +26,12 @@ class PairSettings(Settings):
     """Consumer groups to move: a regular expression that must match the whole name; empty moves none."""
     principals: list[str] = Field(default=[])
     """Principals of producers, such as `User:app`, that are denied Write during a switch-over. If the list is
-    empty, stop the producers yourself; the switch-over then only checks that nobody writes."""
+    empty, stop the producers yourself; the switch-over then only checks that there are no writes."""
     rpo_seconds: Seconds = 30.0
     """Maximum age of the oldest record that is not yet on the other cluster. A switch-over begins only if the
     age is below this target."""
     rto_seconds: Seconds = 60.0
-    """Target for the time during which nobody can write. The result of a switch-over compares the target with
+    """Target for the time during which producers cannot write. The result of a switch-over compares it with
     the actual time."""
     still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
     """Time without new records after which writes count as stopped."""

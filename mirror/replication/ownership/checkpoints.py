@@ -278,11 +278,11 @@ class Checkpoints:
             for group, offsets in by_group.items():
                 await self._commit(source, group, offsets)
         except HeadraceError as error:
-            _log.warning("cannot commit consumer group positions at %s: %s", source, error)
+            _log.warning("cannot commit consumer group positions on %s: %s", source, error)
             for lane, position in moved.items():
                 self._unsaved.moved.setdefault(lane, position)
         except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
-            _log.exception("cannot commit consumer group positions at %s", source)
+            _log.exception("cannot commit consumer group positions on %s", source)
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)

@@ -139,5 +139,5 @@ async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPar
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
-        raise cluster.error(found.error, f"reading offsets of group {group} at {cluster.name}", right)
+        raise cluster.error(found.error, f"reading offsets of group {group} on {cluster.name}", right)
     return found.offsets

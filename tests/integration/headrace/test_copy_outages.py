@@ -93,7 +93,7 @@ def test_an_address_that_never_answers_is_named_once_before_it_is_given_up() -> 
         *begun, end = told_by_a_copy(*(f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two)))
     assert begun, "no output before the end"
     for line in begun:
-        assert "does not answer" in line
+        assert "does not respond" in line
     assert len(set(begun)) == len(begun) <= 2
     assert "accepts connections" in end
 
@@ -118,4 +118,4 @@ def test_an_address_that_answers_later_is_two_lines_and_the_copy_goes_on(
         assert process.wait(PATIENCE_SECONDS) == 0, told
     about = [line for line in told.splitlines() if f"127.0.0.1:{port}" in line]
     assert len(about) == 1, told
-    assert f"127.0.0.1:{port} answers again after" in about[0]
+    assert f"127.0.0.1:{port} responds again after" in about[0]

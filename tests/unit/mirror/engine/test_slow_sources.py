@@ -67,7 +67,7 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
     assert [lane.observed.stalled_by for lane in lanes] == said
     assert len(fakes.events) == events, "reported once"
     assert sum("retrying" in line for line in caplog.messages) == 2, "one per broker"
-    assert not any("answers again" in line for line in caplog.messages)
+    assert not any("responds again" in line for line in caplog.messages)
 
 
 def test_a_prompt_answer_ends_it(fakes: MirroredFakes) -> None:
