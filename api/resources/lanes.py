@@ -103,7 +103,7 @@ class HoldAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     owner: str
-    """Where the quota is set: task, datastream, source brokers, destination brokers, or partitions in danger
+    """Owner of the quota: task, datastream, source brokers, destination brokers, or partitions in danger
     (partitions that would lose records take precedence over this lane)."""
     share: float
     """Fraction of the time for which the quota throttled the lane."""

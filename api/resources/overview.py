@@ -130,7 +130,8 @@ class DatastreamGlance(AnswerModel):
     states: dict[str, int]
     """Number of partitions that are not OK, by state."""
     worst: str
-    """Reason of the partition that has been not OK for the longest time; empty if all are OK."""
+    """Reason for the state of the partition that has been out of the state OK for longest; empty if all are
+    OK."""
     loses_data_in_seconds: float | None
     """Time until the source deletes an uncopied record, in seconds; null if no loss is predicted within four
     hours."""

@@ -223,7 +223,7 @@ def certify(
     since: Annotated[
         str, typer.Option("--from", help="Start of the period: 2026-11-21T08:00:00Z, or epoch milliseconds.")
     ],
-    until: Annotated[str, typer.Option("--to", help="End of the period, excluded.")],
+    until: Annotated[str, typer.Option("--to", help="End of the period (exclusive).")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),

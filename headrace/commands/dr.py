@@ -114,7 +114,7 @@ def failover(
         str, typer.Option(help="Maximum accepted loss, in records (1000-records) or as a time (30s).")
     ] = "0-records",
     accept_loss: Annotated[
-        str, typer.Option(help="Figure of the loss as displayed, to accept a loss beyond --max-loss.")
+        str, typer.Option(help="Displayed loss, to accept more than --max-loss.")
     ] = "",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
