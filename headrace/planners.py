@@ -47,7 +47,7 @@ WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}
 
 
 class NoLoads:
-    """The load provider `none`, with which partitions are placed by count."""
+    """The load provider `none`: partitions are placed by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Raise LoadUnavailable."""

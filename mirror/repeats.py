@@ -125,7 +125,7 @@ class CauseReports(Generic[Key]):
         self._of[subject] = cause
 
     def freed(self, subject: Key, now: float) -> None:
-        """Record that nothing affects a subject any more."""
+        """Record that a subject is no longer affected by any cause."""
         cause = self._of.pop(subject, None)
         if cause is None:
             return

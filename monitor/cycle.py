@@ -134,7 +134,7 @@ class MonitorCycle:
         try:
             self._service.release()
         except HeadraceError as error:
-            _log.warning("lease not released, another monitor must wait for its end", reason=str(error))
+            _log.warning("lease not released, another monitor must wait until it expires", reason=str(error))
 
     def movements(self) -> FleetMovement:
         """Return the partitions that are not OK, as reported by the service; unknown if the call fails."""

@@ -132,7 +132,7 @@ def _forget_validation(responses: dict[str, Any]) -> None:
 
 
 def _forget_unused(document: dict[str, Any]) -> None:
-    """Remove schemas to which nothing refers, such as enumerations that are described within their fields."""
+    """Remove unreferenced schemas, such as enumerations that are described within their fields."""
     schemas = document["components"]["schemas"]
     waiting, used = [*_references(document["paths"])], set[str]()
     while waiting:

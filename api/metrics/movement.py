@@ -127,8 +127,8 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
 
 
 def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
-    """Yield metrics of datastreams for which the positions of all uncopied partitions are known, because a
-    partial sum would mislead."""
+    """Yield metrics of datastreams whose uncopied partitions all have a known position, because a partial sum
+    would mislead."""
     lag = GaugeMetricFamily(
         "headrace_uncopied_lag_records",
         "records waiting at the source in uncopied partitions; reported by the leader",

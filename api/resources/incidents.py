@@ -103,7 +103,7 @@ class IncidentAnswer(IncidentRecord, RecordAnswer):
             "counted yet."
         ),
         "causes": "Bad seconds by cause.",
-        "closing_ms": "Time at which a recovered incident will close unless the problem returns; otherwise null.",
+        "closing_ms": "Time at which a recovered incident closes unless the problem returns; else null.",
     }
 
     timeline: tuple[TimelineAnswer, ...] = ()

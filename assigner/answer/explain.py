@@ -163,7 +163,7 @@ def _remarks(
     if plan.unplaced:
         found.append(f"{counted(len(plan.unplaced), 'partition')} without a task: the limits leave no room")
     if plan.estimated:
-        found.append(f"{counted(len(plan.estimated), 'load')} taken from the topic")
+        found.append(f"{counted(len(plan.estimated), 'load')} estimated from the topic's mean")
     if plan.defaulted:
         found.append(f"{counted(len(plan.defaulted), 'load')} unknown, the default is assumed")
     return found

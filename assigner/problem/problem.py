@@ -54,10 +54,10 @@ class Policy:
     are removed. `overload_band`: share above usable capacity up to which an incremental plan without
     `rebalance` does not relieve a task. `settling`: number of observations, including the current one, in
     which a task must have been overloaded or the load must have needed more tasks. `move_slack`: share by
-    which an incremental plan may exceed the minimum of moved bytes in order to move fewer partitions.
+    which an incremental plan may exceed the minimum number of moved bytes to move fewer partitions.
     `move_budget`: share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of
     capacity that a moved byte/s must free for an incremental plan to become a full one automatically; None:
-    only on request. `exact_cells`: largest product of partitions with load and tasks for which the solver is
+    only on request. `exact_cells`: largest product (partitions with load times tasks) for which the solver is
     tried on all partitions. `effort`: factor for every step limit. `seed`: seed of random choices.
     `keep_reason`: reason why no task is removed, if the planner and not the datastream set the minimum of
     tasks.

@@ -74,7 +74,7 @@ class PackingAttempt:
 def fewest_tasks(inputs: PackingInput) -> Packing:
     """Return a packing with as few tasks as were found to fit every load.
 
-    Always terminates: with one task per partition everything fits.
+    Always terminates: with one task per partition, everything fits.
     """
     bound = max(task_bound(inputs.sizes, inputs.room, inputs.limits), 1)
     tasks = bound

@@ -226,7 +226,7 @@ class Month:
     def _announced(self) -> tuple[int, int, float]:
         """Return hours that need more tasks than the day before, those predicted, and the false share.
 
-        The prediction is made a day earlier. The false share is that of the other hours for which it
+        The prediction is made a day earlier. The false share is the share of the remaining hours for which it
         predicted more.
         """
         needed, needs, announced, false = self._needed(), 0, 0, 0

@@ -40,7 +40,7 @@ def _wheel(folder: Path) -> Path:
 
 
 def _environment(pair: Pair, folder: Path) -> dict[str, str]:
-    """Return the variables of both commands: nothing but the addresses of the brokers, and a free port."""
+    """Return the variables of both commands: only the addresses of the brokers, and a free port."""
     return {
         "XDG_STATE_HOME": str(folder),
         "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,

@@ -113,9 +113,7 @@ def failover(
     max_loss: Annotated[
         str, typer.Option(help="Maximum accepted loss, in records (1000-records) or as a time (30s).")
     ] = "0-records",
-    accept_loss: Annotated[
-        str, typer.Option(help="Displayed loss, to accept more than --max-loss.")
-    ] = "",
+    accept_loss: Annotated[str, typer.Option(help="Displayed loss, to accept more than --max-loss.")] = "",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
     at: AtOption = "",
@@ -161,7 +159,7 @@ def failback(
     """Return to the lost cluster after a failover.
 
     Copies only the records that the active cluster has received since the fork, then switches over. Fails
-    while records at the lost cluster are undecided: see headrace dr tail. An interrupted return continues if
+    while records on the lost cluster are undecided: see headrace dr tail. An interrupted return continues if
     you run the command again.
     """
     from mirror.jobs.dr.operation import Kind, is_returning

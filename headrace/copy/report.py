@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """Shows the progress as a status line, and prints each reason for which partitions pause once."""
+    """Shows the progress as a status line, and prints each reason of a pause once."""
 
     def __init__(self) -> None:
         self._line = StatusLine()

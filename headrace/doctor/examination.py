@@ -165,7 +165,7 @@ class Examination:
             yield DoctorFinding("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
         if not troubles:
             yield DoctorFinding(
-                "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} well"
+                "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} healthy"
             )
         yield from examined_clocks(instances)
         yield from examined_plug_ins(instances, found)

@@ -69,6 +69,6 @@ def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             _SUBJECT,
             Grade.WARNING,
-            f"{free // 1024**2} MiB free at {folder}",
-            "free space: without it datastreams cannot be changed",
+            f"only {free // 1024**2} MiB free in {folder}",
+            "free disk space: on a full disk, datastreams cannot be changed",
         )

@@ -210,7 +210,7 @@ class SwitchoverActs:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
-            raise Refused(f"offsets without a class in {named}", advice="check them with headrace audit")
+            raise Refused(f"unaccounted offsets in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()
@@ -401,15 +401,15 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
         Step.FENCED: f"deny Write at {origin} to {', '.join(settings.principals) or 'nobody'}",
         Step.FENCE_VERIFIED: f"wait for {settings.still_seconds:g} s without new records at {origin}",
         Step.DRAINED: f"wait until {operation.target} has every record",
-        Step.AUDITED: "check that every offset has a class",
+        Step.AUDITED: "check that every offset is accounted for",
         Step.GROUPS_MOVED: f"commit the positions of groups {settings.groups or '(none)'}",
         Step.STOPPED: f"stop {names}",
         Step.REVERSED: f"delete {names}, and create {', '.join(state.next_names.values())} from the "
         + ("fork" if operation.kind is Kind.FAILBACK else f"ends of {operation.target}"),
         Step.OPEN: f"allow Write at {operation.target}" + (f", and delete {names}" if is_failover else ""),
         Step.LOSS_ACCEPTED: "check that the loss is within the limit",
-        Step.FORKED: f"store the offsets at which the copies at {operation.target} end",
-        Step.SETTLED: "find copies without a checkpoint",
+        Step.FORKED: f"store the end offsets of the copied records on {operation.target}",
+        Step.SETTLED: "find copied records after the checkpoints",
         Step.REPLAYED: f"write the tail to {operation.target}",
         Step.TAIL_DECIDED: f"check that all records of the tail of {origin} are replayed or skipped",
     }

@@ -95,7 +95,9 @@ class PairCheck:
     def _operation(self) -> Iterator[CheckItem]:
         present = self._state.operation
         if present is not None:
-            yield CheckItem("operation", FAIL, f"a {present.kind} to {present.target} is at {present.step}")
+            yield CheckItem(
+                "operation", FAIL, f"unfinished {present.kind} to {present.target} ({present.step})"
+            )
         if self._state.fork is not None:
             yield CheckItem("operation", FAIL, f"failed over to {self._state.active}: run a failback")
 
@@ -111,7 +113,7 @@ class PairCheck:
     def _topics(self) -> Iterator[CheckItem]:
         here, there = (self._counts(name) for name in (self._plan.origin, self._plan.target))
         if not here:
-            yield CheckItem("topics", FAIL, f"{self._plan.origin} has no topic of the datastreams")
+            yield CheckItem("topics", FAIL, f"no topic of the datastreams exists on {self._plan.origin}")
         for sentence in differing_topics(self._plan.origin, here, self._plan.target, there):
             yield CheckItem("topics", FAIL, sentence)
         if extra := sorted(there.keys() - here.keys()):

@@ -126,7 +126,7 @@ class PairSession:
 
     def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
         """Return the exact fork after a comparison of both clusters, and the current end offsets of the
-        selected topics at the lost cluster. Raises IllegalTransition if the pair has no fork, InvalidRequest,
+        selected topics on the lost cluster. Raises IllegalTransition if the pair has no fork, InvalidRequest,
         Unreachable."""
         fork = fork_of_pair(state)
         expression = expression_of("topics", selection)

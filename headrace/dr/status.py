@@ -187,5 +187,5 @@ def status_of(session: PairSession) -> dict[str, Any]:
         try:
             sizes |= session.bench.run(_sizes(session.bench.cluster(ClusterRef(state.active)), partitions))
         except HeadraceError as error:
-            session.note(f"the bytes that are not copied by {name} are unknown: {error}")
+            session.note(f"the number of uncopied bytes of {name} is unknown: {error}")
     return view.document(lags, sizes)

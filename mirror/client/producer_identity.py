@@ -152,7 +152,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
 async def add_to_transaction(
     cluster: Cluster, name: str, stamp: ProducerStamp, places: list[TopicPartition]
 ) -> None:
-    """Add partitions to the transaction, beginning it if needed (the protocol before KIP-890)."""
+    """Add partitions to the transaction, and begin it if needed (the protocol before KIP-890)."""
     call = add_partitions(name, (stamp.producer_id, stamp.epoch), places)
     added = await cluster.ask_coordinator(TRANSACTION, name, call, _worst)
     for place, code in added.items():

@@ -102,7 +102,7 @@ def waiting_for_quota(
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
 ) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
-    """Return, by datastream, the topics of which only a part of the partitions may be copied.
+    """Return, by datastream, the topics of which only some partitions may be copied.
 
     Partitions that are already copied continue even if they exceed the quota. New partitions of a topic are
     copied if all of them fit; older datastreams have precedence. `selected`: older datastreams first. `held`:

@@ -121,8 +121,8 @@ def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[Instan
 
 
 def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Assign unplaced tasks. The last tasks are reserved for instances below their share, so that no placed
-    task has to move."""
+    """Assign unplaced tasks. The last tasks are reserved for instances below their share, so that placed
+    tasks need not move."""
     missing = sum(max(0, math.floor(shares[bin_.name]) - len(bin_.tasks)) for bin_ in bins)
     in_order = sorted(unplaced, key=lambda task: (-task.bytes_per_second, task.task))
     for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):

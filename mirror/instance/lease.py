@@ -1,4 +1,4 @@
-"""Time for which an instance may assume, by its own clock, that its coordination session is alive.
+"""Lease: time until which an instance may assume, by its own clock, that its coordination session is alive.
 
 The store ends a session that was silent for the session timeout. The last request with a response was sent at
 `last_contact()`, so the session lives at least until that time plus the timeout. The lease ends before the

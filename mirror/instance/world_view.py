@@ -216,7 +216,7 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads with which each task was last planned.
+        """Return the loads used when each task was last planned.
 
         For tasks that a former leader planned by load, return the last known loads.
         """

@@ -88,13 +88,13 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
     of_day = Counter(act.datastream for act in record.acts if now_ms - act.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
         return (
-            f"{counted(policy.most_a_day, 'rebalance a day is', 'rebalances a day are')} "
-            "the limit (monitor.most_a_day)"
+            f"service limit of {counted(policy.most_a_day, 'rebalance a day', 'rebalances a day')} reached "
+            "(monitor.most_a_day)"
         )
     if of_day[name] >= policy.most_a_day_of_each:
         return (
-            f"{counted(policy.most_a_day_of_each, 'rebalance of it a day is', 'rebalances of it a day are')} "
-            "the limit (monitor.most_a_day_of_each)"
+            f"limit of {counted(policy.most_a_day_of_each, 'rebalance a day', 'rebalances a day')} reached "
+            "(monitor.most_a_day_of_each)"
         )
     return ""
 

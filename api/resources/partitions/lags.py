@@ -248,7 +248,7 @@ class PartitionGaps(StoredPartition):
 
     @classmethod
     def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
-        """Return the gaps. `stored`: the progress from which `answer` was made."""
+        """Return the gaps. `stored`: the progress that `answer` was built from."""
         holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
         return cls(
             topic=answer.topic,

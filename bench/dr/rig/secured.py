@@ -1,4 +1,4 @@
-"""Clusters whose authorizer applies to producers, and which allow the mirror everything."""
+"""Clusters whose authorizer restricts producers but allows the mirror everything."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def apply(
     ] = False,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Delete datastreams that no file contains; requires --owner or --label."),
+        typer.Option("--prune", help="Delete datastreams not in any file; requires --owner or --label."),
     ] = False,
     owner: Annotated[
         str, typer.Option(help="Owner whose datastreams --prune may delete.", show_default=False)

@@ -90,7 +90,7 @@ def replay(
     """Write the undecided records to the active cluster, each once.
 
     Records keep their order in each partition and get a header headrace-replayed. Before writing, the command
-    denies Write at the lost cluster to the principals of the pair. An interrupted replay continues if you run
+    denies Write on the lost cluster to the principals of the pair. An interrupted replay continues if you run
     the command again.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
@@ -107,9 +107,9 @@ def skip(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Leave the undecided records where they are, and record the decision.
+    """Skip the undecided records, and record the decision.
 
-    First denies Write at the lost cluster to the principals of the pair.
+    First denies Write on the lost cluster to the principals of the pair.
     """
     with open_session(pair, at, config, reads_only=dry_run) as session:
         _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)

@@ -57,7 +57,7 @@ class ActingStore:
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream for which a monitor has requested a rebalance that has no plan yet."""
+        """Return the datastream of a rebalance requested by a monitor but not planned yet."""
         waiting = [request for request in self._requests.waiting() if isinstance(request, RebalanceRequest)]
         return state.waiting(waiting)
 

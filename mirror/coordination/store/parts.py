@@ -41,7 +41,7 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCommand:
-    """A command of which not all parts were read yet. `offset`: offset of the latest part."""
+    """A command whose parts were not all read yet. `offset`: offset of the latest part."""
 
     number: int
     count: int

@@ -243,8 +243,8 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream. Topics of which all partitions wait for a quota are not
-        prepared."""
+        """Return the limits of a datastream. Topics are not prepared while all their partitions wait for a
+        quota."""
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():

@@ -162,8 +162,8 @@ class Auditor:
         return known
 
     def _observe(self, keys: LaneKeys, ends: Mapping[TopicPartition, LaneEnds], at_ms: int) -> LaneKeys:
-        """Note the ends of the source logs. Return the lanes that have changed: of the others, everything was
-        compared in an earlier turn."""
+        """Note the ends of the source logs. Return the lanes that have changed: the others were compared
+        completely in an earlier turn."""
         changed = {}
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())

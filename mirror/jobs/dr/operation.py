@@ -32,7 +32,7 @@ class Kind(StrEnum):
     REPLAY = "replay"
     """Write the tail to the active cluster."""
     SKIP = "skip"
-    """Leave the tail at the lost cluster, without copying it."""
+    """Leave the tail on the lost cluster, without copying it."""
 
 
 class Step(StrEnum):
@@ -61,9 +61,9 @@ class Step(StrEnum):
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
     FORKED = "FORKED"
-    """The offsets at which the copies end are stored."""
+    """The end offsets of the copied records are stored."""
     SETTLED = "SETTLED"
-    """A comparison of both clusters has found the copies that have no checkpoint."""
+    """A comparison of both clusters has found the copied records after the checkpoints."""
     REPLAYED = "REPLAYED"
     """All records of the tail are written to the active cluster."""
     TAIL_DECIDED = "TAIL_DECIDED"

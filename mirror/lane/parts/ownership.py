@@ -173,5 +173,5 @@ class LaneOwnership:
 
 
 def identity_name(key: LaneKey) -> str:
-    """Return the transactional id of a lane, with which the next owner fences the former one."""
+    """Return the transactional id of a lane; the next owner uses it to fence the former one."""
     return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

@@ -68,7 +68,7 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """Values that affect a plan, without the measurements from which they were computed."""
+        """Values that affect a plan, without the measurements behind them."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property

@@ -21,7 +21,7 @@ def read_catch_up(label: str, value: object) -> int:
 
 
 def catch_up_by_group(members: Iterable[tuple[GroupName, Mapping[str, str]]]) -> dict[GroupName, int]:
-    """Return the shortest catch-up time of each group of which a datastream sets one. `members`: group and
+    """Return the shortest catch-up time of each group in which a datastream sets one. `members`: group and
     metadata of each datastream. Invalid values are ignored."""
     found: dict[GroupName, int] = {}
     for group, metadata in members:

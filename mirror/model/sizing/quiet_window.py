@@ -94,8 +94,8 @@ def _days(weekdays: list[int]) -> str:
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Return loads divided by the day's mean, by day since 1970. Omits days without traffic, and days of
-    which less than half of the hours are known."""
+    """Return loads divided by the day's mean, by day since 1970. Omits days without traffic, and days with
+    fewer than half of the hours known."""
     days: dict[int, dict[int, float]] = {}
     for hour_ms, total in totals.items():
         day, hour = divmod(hour_ms // HOUR_MS, _DAY)

@@ -79,7 +79,7 @@ def init_producer_id(
 def add_partitions(
     transactional_id: str, producer: tuple[int, int], partitions: list[TopicPartition]
 ) -> Call[Mapping[TopicPartition, int]]:
-    """Add partitions to a transaction, beginning it if needed.
+    """Add partitions to a transaction, and begin it if needed.
 
     The response is an error code for each partition.
     """

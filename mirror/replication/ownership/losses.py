@@ -3,10 +3,10 @@
 After such a loss, the destination log ends earlier, and new writes reuse the offsets of the lost records. If
 the lost records were batches of the lane, produce responses reveal the loss. If the lost records were
 markers, or batches of an owner that stored no progress, the log must be read. Before the log is read, former
-owners are fenced, so that they write nothing more. Each of the following proves a loss: an offset in the
-lane's map that is after the end of the log, at a marker, or at a record of an aborted transaction; a batch
-below the last known log end whose epoch is newer than all epochs that the lane knows; an offset in the map,
-written by the lane's owner itself (from `owned_from` on), that now belongs to a batch of another writer.
+owners are fenced, so that they can write no further records. Each of the following proves a loss: an offset
+in the lane's map that is after the end of the log, at a marker, or at a record of an aborted transaction; a
+batch below the last known log end whose epoch is newer than all epochs that the lane knows; an offset in the
+map, written by the lane's owner itself (from `owned_from` on), that now belongs to a batch of another writer.
 
 Limit: if another producer writes before the lane's next batch, the new records have the offsets of the lost
 records, and a running lane may not detect the loss.
