@@ -398,15 +398,15 @@ def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> 
     is_failover = operation.kind is Kind.FAILOVER
     texts = {
         Step.LAG_OK: f"check that {names} run, and are less than {settings.rpo_seconds:g} s behind",
-        Step.FENCED: f"deny Write at {origin} to {', '.join(settings.principals) or 'nobody'}",
-        Step.FENCE_VERIFIED: f"wait for {settings.still_seconds:g} s without new records at {origin}",
+        Step.FENCED: f"deny Write on {origin} to {', '.join(settings.principals) or 'nobody'}",
+        Step.FENCE_VERIFIED: f"wait for {settings.still_seconds:g} s without new records on {origin}",
         Step.DRAINED: f"wait until {operation.target} has every record",
         Step.AUDITED: "check that every offset is accounted for",
         Step.GROUPS_MOVED: f"commit the positions of groups {settings.groups or '(none)'}",
         Step.STOPPED: f"stop {names}",
         Step.REVERSED: f"delete {names}, and create {', '.join(state.next_names.values())} from the "
         + ("fork" if operation.kind is Kind.FAILBACK else f"ends of {operation.target}"),
-        Step.OPEN: f"allow Write at {operation.target}" + (f", and delete {names}" if is_failover else ""),
+        Step.OPEN: f"allow Write on {operation.target}" + (f", and delete {names}" if is_failover else ""),
         Step.LOSS_ACCEPTED: "check that the loss is within the limit",
         Step.FORKED: f"store the end offsets of the copied records on {operation.target}",
         Step.SETTLED: "find copied records after the checkpoints",

@@ -168,7 +168,7 @@ class PairBook:
                 state = self._bench.run(copy.read())
             except HeadraceError as error:
                 self.silent.add(name)
-                self._note(f"cannot read the state of {self._fresh.name} at {name}: {error}")
+                self._note(f"cannot read the state of {self._fresh.name} on {name}: {error}")
             else:
                 found += [] if state is None else [state]
         return max(found, key=lambda state: state.version)
@@ -191,7 +191,7 @@ class PairBook:
             try:
                 self._bench.run(copy.write(new))
             except HeadraceError as error:
-                sentence = f"cannot store the state of {new.name} at {name}: {error}"
+                sentence = f"cannot store the state of {new.name} on {name}: {error}"
                 if everywhere and error.retriable:
                     raise Unreachable(sentence) from error
                 if everywhere:

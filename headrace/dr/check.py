@@ -118,7 +118,7 @@ class PairCheck:
             yield CheckItem("topics", FAIL, sentence)
         if extra := sorted(there.keys() - here.keys()):
             named = first_few(extra, _NAMES_SHOWN)
-            yield CheckItem("topics", WARN, f"only at {self._plan.target}: {named}")
+            yield CheckItem("topics", WARN, f"only on {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
         """Return the partition count of each of the pair's topics on a cluster, as of the first call."""
@@ -188,7 +188,7 @@ class PairCheck:
             if SHARE in (here[name].kind, name in there and there[name].kind):
                 yield CheckItem("groups", WARN, f"share group {name} does not move")
             elif name in there and there[name].has_members:
-                yield CheckItem("groups", FAIL, f"group {name} has members at {self._plan.target}")
+                yield CheckItem("groups", FAIL, f"group {name} has members on {self._plan.target}")
 
     def _clocks(self) -> Iterator[CheckItem]:
         instances = self._session.acts.datastreams.instances()

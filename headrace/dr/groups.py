@@ -69,11 +69,11 @@ class GroupMove:
                 remarks.append(f"share group {name} has no committed offsets, and does not move")
                 continue
             if group.has_members:
-                remarks.append(f"group {name} still has members at {origin.name}")
+                remarks.append(f"group {name} still has members on {origin.name}")
             moves = await self._move_group(name)
             ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
             if ahead:
-                where = f"at {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
+                where = f"on {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
                 remarks.append(f"group {name} is already ahead {where}")
             if count := sum(move.is_translated for move in moves):
                 moved.append(
@@ -143,7 +143,7 @@ class GroupMove:
         remarks = [f"{group} has the positions of {duration_text(seconds)} ago"]
         if unknown:
             named = first_few([str(move.here) for move in unknown], _NAMES_SHOWN)
-            remarks.append(f"{group} has no position at {job.destination} in {named}: reset it by time")
+            remarks.append(f"{group} has no position on {job.destination} in {named}: reset it by time")
         return sum(move.is_translated for move in known), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:

@@ -64,7 +64,7 @@ class PairReader:
             try:
                 copy = self._copy_at(ClusterRef(cluster), name)
             except HeadraceError as error:
-                problems.append(f"cannot read the state of {name} at {cluster}: {error}")
+                problems.append(f"cannot read the state of {name} on {cluster}: {error}")
             else:
                 found += [] if copy is None else [copy]
         latest = max(found, key=lambda state: state.version, default=None)

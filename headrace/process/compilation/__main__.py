@@ -1,7 +1,7 @@
 """Compile the data plane.
 
-python -m headrace.process.compilation check exit with 0 if the build exists python -m
-headrace.process.compilation build compile the data plane into .cache/compiled
+python -m headrace.process.compilation check    exit with 0 if the build exists
+python -m headrace.process.compilation build    compile the data plane into .cache/compiled
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Step(StrEnum):
     LAG_OK = "LAG_OK"
     """The datastreams are running, and their lag is below `rpo_seconds`."""
     FENCED = "FENCED"
-    """ACLs deny Write at the origin to the producers."""
+    """ACLs deny the producers Write on the origin."""
     FENCE_VERIFIED = "FENCE_VERIFIED"
     """No record was written at the origin for `still_seconds`."""
     DRAINED = "DRAINED"

@@ -287,7 +287,7 @@ OPTIONS: Final = (
         ("groups", "interval_seconds"),
         int,
         "Time between two synchronisations of the groups.",
-        "Interval at which group positions are copied, in seconds.",
+        "Seconds between updates of positions.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,

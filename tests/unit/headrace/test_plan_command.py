@@ -109,7 +109,7 @@ def test_csv_and_standard_input(tmp_path: Path, headrace: Headrace) -> None:
         (
             ["-i", "-"],
             '{"partitions": [{"topic": "a", "partition": 0, "bytes_per_second": NaN}]}',
-            "a-0 is nan",
+            "a-0: nan",
         ),
         (["-i", "-"], "{", "line 1"),
         (["-i", "-"], '{"capacity": {"bytes_per_second": 0}}', "in bytes"),

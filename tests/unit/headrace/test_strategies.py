@@ -82,7 +82,7 @@ def test_a_strategy_that_is_not_the_services_has_options_of_its_own(write: Write
     ("name", "said"),
     [
         ("gone", "placement strategy 'gone'"),
-        ("no-provider", "without a method plan"),
+        ("no-provider", "method plan"),
     ],
 )
 def test_the_service_plans_in_place_of_a_strategy_that_cannot_be_made(

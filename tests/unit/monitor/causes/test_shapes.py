@@ -130,7 +130,7 @@ def test_a_destination_that_has_not_acknowledged_yet_is_the_cause(mirrored: Mirr
     assert " 4 s " in found.sentence
     mirrored.run(8)
     away = mirrored.diagnosed()
-    assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_AWAY, True), away
+    assert (away.cause, "does not respond" in away.sentence) == (Cause.DESTINATION_AWAY, True), away
 
 
 @pytest.mark.parametrize("api", [INIT_PRODUCER_ID, PRODUCE], ids=["identity", "progress"])
@@ -148,7 +148,7 @@ def test_a_destination_that_has_not_answered_a_lane_that_begins_is_the_cause(
     mirrored.run(8)
     assert lane.ownership.is_identifying
     away = mirrored.diagnosed()
-    assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_AWAY, True), away
+    assert (away.cause, "does not respond" in away.sentence) == (Cause.DESTINATION_AWAY, True), away
 
 
 def test_answers_that_come_in_time_are_not_overdue_together(mirrored: Mirrored) -> None:
