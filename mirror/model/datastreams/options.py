@@ -170,7 +170,7 @@ OPTIONS: Final = (
     DatastreamOption(("limits", "min_tasks"), int, "Minimum number of tasks.", default=1, least=1),
     DatastreamOption(("limits", "max_tasks"), int, "Maximum number of tasks.", least=1),
     DatastreamOption(
-        ("limits", "max_partitions_per_task"), int, "Maximum number of partitions per task.", least=1
+        ("limits", "max_partitions_per_task"), int, "Maximum partitions per task.", least=1
     ),
     DatastreamOption(
         ("placement", "capacity_bytes_per_second"),
@@ -187,7 +187,7 @@ OPTIONS: Final = (
         ("placement", "capacity_messages_per_second"),
         int,
         "Capacity of one task in messages per second.",
-        "Capacity of a task in messages per second.",
+        "Task capacity in messages/s.",
         flag="capacity_messages",
         key=PLACEMENT,
         least=LEAST_MESSAGES,
