@@ -88,8 +88,8 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata without the keys that `api.restli` adds to responses, so that a client that reads a
-    definition and writes it back does not store these keys."""
+    """Return the metadata without the keys that `api.restli` adds to responses, so that clients do not store
+    these keys when they write back a definition."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}

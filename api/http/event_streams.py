@@ -170,8 +170,8 @@ class EventStream(StreamingResponse):
     whose limits the listener counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
-    `gap` reports missed events. Of events that `only` excludes, just the ids are sent, so that no gap is
-    reported for these events when the listener resumes.
+    `gap` reports missed events. For events excluded by `only`, just the ids are sent, so that a resuming
+    listener reports no gap for them.
     """
 
     def __init__(

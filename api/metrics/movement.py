@@ -83,8 +83,8 @@ def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[Gro
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """Yield metrics of uncopied partitions. Only the leader reports partitions that users have paused, that
-    have no task, or that rules exclude. Each instance reports its own lanes that have paused themselves."""
+    """Yield metrics of uncopied partitions. Only the leader reports partitions paused by users, without a
+    task, or excluded by rules. Each instance reports its own lanes that have paused themselves."""
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
         state: {} for state in UncopiedState
     }

@@ -367,7 +367,7 @@ async def lanes(
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """List the lanes of all instances, and the partitions that are not copied, which the leader reports. A
+    """List the lanes of all instances, and the uncopied partitions, as reported by the leader. A
     request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
     even to the coordination store."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)

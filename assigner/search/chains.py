@@ -1,6 +1,6 @@
 """Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain starts with a partition that is displaced from its task, or that has no task. The partition moves to
+A chain starts with a partition displaced from its task, or without a task. The partition moves to
 its own task (or to any task) and displaces another partition, which moves and displaces the next one, until
 the last partition finds room. A chain is applied if fewer bytes are displaced afterwards. The method is the
 search of cyclic and path exchanges by Ahuja, Orlin and Sharma, "Multi-exchange neighborhood structures for

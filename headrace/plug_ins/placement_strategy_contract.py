@@ -46,8 +46,8 @@ class PlacementStrategyContract:
         return answer
 
     def test_every_partition_has_one_task(self) -> None:
-        """Check that every partition has exactly one task or is listed as unplaced, and that no task exceeds
-        its usable capacity if that is possible."""
+        """Check that every partition has exactly one task or is listed as unplaced, and, if possible, no task
+        exceeds its usable capacity."""
         answer = self._plan(_REQUEST)
         assert not answer.unplaced
         for task, held in answer.tasks.items():

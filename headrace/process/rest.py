@@ -28,7 +28,7 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
-    """Return the address at which other instances reach the instance that listens at `bound`: the configured
+    """Return the address at which other instances reach the instance listening at `bound`: the configured
     address or, if there is none, `bound`. A wildcard in `bound` is replaced with the host name. The address
     starts with `https://` if the listener uses TLS."""
     found = api.advertised_address or bound

@@ -313,7 +313,7 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 
 
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
-    """Check that a new member of a group is compatible with the existing members, which share tasks with it.
+    """Check that a new member of a group is compatible with the existing members, because all share tasks.
 
     Raises InvalidRequest unless the datastream has the same owner, policies, limits, start, placement
     strategy and load provider as the group.

@@ -198,8 +198,8 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield each alternative of a compiled expression, together with the expression in which only that
-    alternative is left.
+    """Yield each alternative of a compiled expression, together with the expression reduced to that
+    alternative.
 
     Alternatives inside a repeated part are not separated, because one name can contain several. Yields
     nothing for an expression with flags or quotations, or with too many alternatives to process quickly.

@@ -106,7 +106,7 @@ MOVED: Final = frozenset(
         Code.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Codes of a broker that does not lead the partition, or does not yet know that it leads the partition. The
+"""Codes of a broker that does not lead the partition, or does not know it yet. The
 caller refreshes the metadata, which also show whether the topic was deleted."""
 
 TRANSIENT: Final = MOVED | {

@@ -1,5 +1,4 @@
-"""/v1/lost-datastreams: definitions that the coordination store has lost, but that instances still have in
-memory."""
+"""/v1/lost-datastreams: definitions lost by the coordination store but still in the memory of instances."""
 
 from __future__ import annotations
 

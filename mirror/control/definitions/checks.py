@@ -171,5 +171,5 @@ class DefinitionChecks:
 
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:
-    """Return the parts of a definition that may change, and that can cause loops or duplicate copies."""
+    """Return the changeable parts of a definition that can cause loops or duplicate copies."""
     return datastream.selection, datastream.shares_destination

@@ -1,5 +1,5 @@
-"""Recreates the stored records that the store lost together with a definition, and that a restored datastream
-needs."""
+"""Recreates the records that a restored datastream needs, and that the store lost together with its
+definition."""
 
 from __future__ import annotations
 

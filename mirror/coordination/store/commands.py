@@ -67,8 +67,8 @@ class Heartbeat:
 class EndSession:
     """End a session and delete its ephemeral nodes.
 
-    `heartbeat`: end the session only if its last heartbeat has this number, so that a session that sends a
-    late heartbeat is not ended. None: end the session unconditionally.
+    `heartbeat`: end the session only if its last heartbeat has this number, so that a late heartbeat keeps
+    the session. None: end the session unconditionally.
     """
 
     session: str

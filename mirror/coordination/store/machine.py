@@ -1,8 +1,8 @@
 """The state machine: `apply(state, command)` returns the next state and the result.
 
-The state machine uses no clock, no randomness, no I/O, and no order that depends on hashes, so replicas that
-apply the same commands have equal states. States are immutable, so a snapshot can be written while the next
-commands are applied.
+The state machine uses no clock, no randomness, no I/O and no hash-dependent order, so replicas that apply the
+same commands have equal states. States are immutable, so a snapshot can be written while the next commands
+are applied.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ KEPT: Final = 200
 one publication."""
 
 KEPT_OF_GROUP: Final = 50
-"""Maximum number of stored publications of each group, or of a datastream whose name differs from that of its
-group."""
+"""Maximum number of stored publications of each group, and of each datastream not named like its group."""
 
 MOST_KEPT: Final = 1_000
 """Maximum number of stored publications in total."""

@@ -15,7 +15,7 @@ Written = Callable[[], Collection[str]]
 
 
 class ClaimedTopics(NamedTuple):
-    """Topics at the destination that were created for a group, and topics that the group has adopted."""
+    """Topics at the destination created for a group or adopted by it."""
 
     made: frozenset[str]
     adopted: frozenset[str]

@@ -25,7 +25,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
-"""Topics that datastreams must not copy yet, or of which they must copy only some partitions."""
+"""Topics that datastreams must not copy yet, or must copy only in part."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0

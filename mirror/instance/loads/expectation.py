@@ -18,8 +18,8 @@ from mirror.model.topics import TopicPartition
 Loads = Mapping[TopicPartition, PartitionLoad]
 HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
-"""Number of earlier observations that are also raised to the forecast, so that planning does not take the
-forecast for a spike."""
+"""Number of earlier observations that are also raised to the forecast, so that planning does not treat the
+forecast as a spike."""
 
 
 @dataclass(frozen=True)

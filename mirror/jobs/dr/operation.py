@@ -96,7 +96,7 @@ ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
 
 
 class Denial(PairRecord):
-    """An ACL that denies Write on a topic to a principal, and that an operation has created."""
+    """An ACL created by an operation, which denies a principal Write on a topic."""
 
     topic: str
     principal: str

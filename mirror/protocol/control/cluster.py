@@ -103,7 +103,7 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
 
 
 def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
-    """Request the smallest number of replicas that a partition of each topic has, without topics that have an
+    """Request the smallest replica count among the partitions of each topic, without topics that have an
     error."""
     whole = metadata(topics)
 

@@ -90,8 +90,8 @@ class DeadLetterTopic:
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Return the topic settings that make the topic reject the dead letters, each with the value that would
-    accept them.
+    """Return the topic settings that cause the rejection of dead letters, each with a value that would accept
+    them.
 
     `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
     """

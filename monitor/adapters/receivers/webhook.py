@@ -47,7 +47,6 @@ class Webhook:
 def signature(secret: str, timestamp_seconds: int, body: bytes) -> str:
     """Return `v1=` and the hexadecimal HMAC-SHA-256 of the timestamp, a full stop and the body.
 
-    The receiver should reject timestamps that are minutes off, so that an intercepted message cannot be
-    replayed later."""
+    The receiver should reject timestamps that are minutes off, to prevent replays of intercepted messages."""
     signed = b"%d." % timestamp_seconds + body
     return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"

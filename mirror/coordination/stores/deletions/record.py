@@ -1,8 +1,8 @@
 """Deleted datastreams on record. A definition that is missing without a recorded deletion counts as lost.
 
-A deletion is recorded in the transaction that removes the definition, so a store that was restored from older
-data contains either both the definition and no record, or only the record. Deletions are stored in `BUCKETS`
-nodes. Each node keeps only its latest deletions, so the size is bounded.
+A deletion is recorded in the transaction that removes the definition, so a store restored from older data
+contains either the definition without a record, or only the record. Deletions are stored in `BUCKETS` nodes.
+Each node keeps only its latest deletions, so the size is bounded.
 """
 
 from __future__ import annotations
