@@ -169,9 +169,7 @@ OPTIONS: Final = (
     ),
     DatastreamOption(("limits", "min_tasks"), int, "Minimum number of tasks.", default=1, least=1),
     DatastreamOption(("limits", "max_tasks"), int, "Maximum number of tasks.", least=1),
-    DatastreamOption(
-        ("limits", "max_partitions_per_task"), int, "Maximum partitions per task.", least=1
-    ),
+    DatastreamOption(("limits", "max_partitions_per_task"), int, "Maximum partitions per task.", least=1),
     DatastreamOption(
         ("placement", "capacity_bytes_per_second"),
         int,
