@@ -26,6 +26,8 @@ from mirror.protocol.batches.legacy import last_offset, read_message
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.fetch import FetchedPartition
 
+NO_END: Final = 2**62
+"""End offset of a range without an end."""
 _STEP_BYTES: Final = 1024 * 1024
 _ABORT_KEY: Final = b"\x00\x00\x00\x00"
 """Key of an abort marker: version 0, type 0."""

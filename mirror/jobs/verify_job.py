@@ -14,7 +14,7 @@ from mirror.audit.account import LedgerAccount, settled_offset
 from mirror.audit.comparison import compare
 from mirror.audit.counts import CountRules, count_copies
 from mirror.audit.matcher import MatchRules
-from mirror.audit.reader import LogRange
+from mirror.audit.reader import NO_END, LogRange
 from mirror.audit.windows import WindowTally
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
@@ -233,8 +233,7 @@ async def _compared(
 
 
 async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules:
-    """Return the match rules for a topic. If Headrace has no right to read the topic's settings, the topic
-    counts as not compacted."""
+    """Return the match rules for a topic, which counts as not compacted if its settings cannot be read."""
     here = await _settings(bench.cluster(job.source), topic)
     there = await _settings(bench.cluster(job.destination), job.naming.destination(topic))
     return MatchRules(
@@ -307,7 +306,8 @@ def _sides_within(
         progress = stored.progress
         if progress is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
-        account, offset_map, origins_end = LedgerAccount(progress), progress.offset_map, progress.next_offset
+        account, offset_map = LedgerAccount(progress), progress.offset_map
+        origins_end = max(progress.next_offset, end if end < NO_END else 0)  # the former owner copied more
         wanted, until = (start, end) if job.ranges is None else job.ranges[place]
         unjudged = max(min(end, until) - max(progress.next_offset, start, wanted), 0)
         is_whole = job.ranges is None or until >= progress.next_offset

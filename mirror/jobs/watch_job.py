@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mirror.audit.reader import NO_END
 from mirror.audit.verdicts import Verdict
 from mirror.audit.watermark import CompleteThrough
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
@@ -13,7 +14,6 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
 
-_NO_END: Final = 2**62
 _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN})
 
 
@@ -38,13 +38,13 @@ class AuditWatch:
         source = bench.cluster(self.job.source)
         at_ms = bench.clock.now_ms()
         answers = await source.offsets(dict.fromkeys(places, LATEST))
-        ends = {place: _NO_END if answer.error else answer.offset for place, answer in answers.items()}
+        ends = {place: NO_END if answer.error else answer.offset for place, answer in answers.items()}
         self.watermarks.observe(at_ms, ends)
         job = replace(self.job, judges_tail=False)
-        ranges = {place: (self._positions.get(place, (0, 0))[0], _NO_END) for place in places}
+        ranges = {place: (self._positions.get(place, (0, 0))[0], NO_END) for place in places}
         resumes = {place: target for place, (_, target) in self._positions.items()}
         verdicts = await audit_copy(bench, replace(job, ranges=ranges, resumes=resumes))
-        again = {verdict.partition: (0, _NO_END) for verdict in verdicts if not self._continues(verdict)}
+        again = {verdict.partition: (0, NO_END) for verdict in verdicts if not self._continues(verdict)}
         if again:
             for place in again:
                 self.watermarks.of(place).restart()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.audit.counts import CountRules
-from mirror.audit.reader import LogRange
+from mirror.audit.reader import NO_END, LogRange
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.watermark import PartitionWatermark
 from mirror.audit.windows import WindowCounts, WindowTally
@@ -27,7 +27,7 @@ from mirror.jobs.audits.deletions import deleted_copies, retention_of
 from mirror.jobs.audits.lane_logs import LaneEnds, LaneKeys, LaneLogs, read_ends, read_logs
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog, state_key
-from mirror.jobs.audits.log_windows import NO_END, LogWindow, LogWindows, first_window, is_other_topic
+from mirror.jobs.audits.log_windows import LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
 from mirror.jobs.audits.rows import AuditOrigin, window_row, write_rows

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mirror.audit.account import settled_offset
+from mirror.audit.reader import NO_END
 from mirror.jobs.audits.lanes import AuditedLanes
 from mirror.jobs.audits.log import AuditLog
-from mirror.jobs.audits.log_windows import NO_END, LogWindows
+from mirror.jobs.audits.log_windows import LogWindows
 from mirror.jobs.verify_job import StoredCopy, target_ends
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey

@@ -4,15 +4,12 @@ source topic."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from mirror.audit.reader import LogCursor, LogRange
+from mirror.audit.reader import NO_END, LogCursor, LogRange
 from mirror.client.cluster import Cluster
 from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
-
-NO_END: Final = 2**62
-"""End offset of a range without an end."""
 
 
 class LogWindow(NamedTuple):

@@ -428,6 +428,28 @@ def test_copies_whose_origins_were_deleted_before_the_audit_are_no_difference(
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_copies_of_a_former_owner_beyond_the_checkpoint_of_the_present_one_are_duplicates(
+    audited: Audited, mode: AuditMode
+) -> None:
+    """The former owner was killed before its checkpoint; its successor copies the records again."""
+    fakes = audited.fakes
+    audited.lanes = replace(audited.lanes, may_repeat=True)
+    policy = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
+    fakes.restart("t", policy=policy)
+    audited.restart()
+    audited.copy(5)
+    audited.turn(mode)
+    fakes.target.write("t", fakes.records(5, 10))
+    audited.copy(3)
+    fakes.crash()
+    fakes.new_engine()
+    audited.restart()
+    audited.write(7)
+    assert {fault.verdict for fault in audited.turn(mode).faults} <= {Verdict.DUPLICATED}
+    assert audited.total("foreign") == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_of_an_unchanged_lane_only_the_ends_are_read(audited: Audited, mode: AuditMode) -> None:
     audited.copy(5)
     audited.turn(mode)
