@@ -182,8 +182,8 @@ class HeadraceSettings(BaseSettings):
         self.check_cluster("coordination.cluster", coordination.cluster)
         if "zookeeper" in self.model_fields_set:
             raise ConfigError(
-                "coordination.cluster and zookeeper are mutually exclusive: a service has one store",
-                advice="remove one of them; headrace state export and import move the state",
+                "coordination.cluster and zookeeper are both set, but a service has only one store",
+                advice="remove one of both; `headrace state export` and `import` move the state",
             )
 
     @property

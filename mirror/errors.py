@@ -355,7 +355,7 @@ class AnalyticsError(HeadraceError):
 
 
 class AnswerTooLarge(AnalyticsError):
-    """A response of Pinot is larger than `pinot.largest_answer_bytes`, after decompression."""
+    """A decompressed response from Pinot is larger than `pinot.largest_answer_bytes`."""
 
     retriable = False
 

@@ -1,7 +1,7 @@
 """Observations computed from measurements of Pinot or the metrics topic. Pure.
 
-A lane does not report the age of waiting records while its source does not respond, or before it has fetched
-a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting, the age
+The age of waiting records is unknown while the source of a lane does not respond, and until the lane has
+fetched one of them. A lane with waiting records reports in each interval. If the lane stops reporting, the age
 of its records is unknown.
 """
 

@@ -123,8 +123,8 @@ def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """Return the lower bound on tasks with headroom. A partition that fits only without headroom counts as
-    one task."""
+    """Return a lower bound on the number of tasks if each keeps its headroom. A partition that fits only
+    without headroom counts as one task."""
     alone = (sizes > room).any(axis=1)
     rest = np.minimum(sizes[~alone], spared)
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)

@@ -29,7 +29,7 @@ class TopicPair(NamedTuple):
 
 
 class _Remark(NamedTuple):
-    """A note on one topic. Equal notes on several topics are reported as one finding."""
+    """A note on one topic. If several topics have the same note, they are reported as one finding."""
 
     grade: Grade
     sentence: str

@@ -57,7 +57,7 @@ class FencedWriter:
         self._producer = _ProducerState(self._former)
 
     def reclaim(self) -> None:
-        """Fence other writers again with the next write."""
+        """Make the next write fence all other writers again."""
         self._former = self._producer = None
 
     async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:

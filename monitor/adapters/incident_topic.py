@@ -91,7 +91,7 @@ class IncidentTopic:
         return found
 
     def reclaim(self) -> None:
-        """Fence other writers again with the next write."""
+        """Make the next write fence all other writers again."""
         self._writer.reclaim()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:

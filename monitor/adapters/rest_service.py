@@ -152,7 +152,7 @@ _STATES: Final = frozenset(MovementState)
 
 
 def _movement(one: Mapping[str, Any]) -> Movement:
-    """Parse the states of a datastream's partitions. States of later versions are ignored."""
+    """Parse the states of a datastream's partitions. Ignore states that only later versions know."""
     states = tuple(
         StateCount(
             MovementState(each["state"]),

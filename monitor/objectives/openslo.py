@@ -45,7 +45,7 @@ _ADVICE: Final = "see the output of headrace slo export for an example"
 
 @dataclass(frozen=True)
 class NamedObjective:
-    """An objective with the name of its datastream."""
+    """An objective, and the name of its datastream."""
 
     datastream: str
     objective: Objective

@@ -64,7 +64,7 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, world: World, sources: GroupSources) -> None:
-        """Refresh the displayed loads of each source that is due.
+        """Refresh the displayed loads of each source whose refresh is due.
 
         The displayed loads do not count as observations. `LoadWatch` reports failures.
         """

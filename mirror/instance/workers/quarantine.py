@@ -149,7 +149,7 @@ class Quarantine:
         self._cells = [_without(trial, groups) for trial in self._cells]
 
     def look(self, now: float) -> None:
-        """Clear the cells that survived, and retry groups that were suspended long ago."""
+        """Clear the cells whose worker has run long enough. Retry groups that were suspended long ago."""
         for number, trial in enumerate(self._cells):
             if trial is None:
                 continue
