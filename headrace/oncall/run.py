@@ -106,8 +106,8 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor now writes the incidents. If this monitor was fenced but still has the
-        lease, it writes again, because the broker fenced it only after an interrupted write."""
+        """Return whether another monitor now writes the incidents. If this monitor was fenced but still has
+        the lease, it writes again, because the broker fenced it only after an interrupted write."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:
