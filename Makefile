@@ -4,7 +4,8 @@ BIN := .venv/bin
 # One more than the number of processors: tests with servers mostly wait (tests/scheduler.py).
 TEST_WORKERS ?= 3
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter && $(BIN)/python scripts/voice.py --max 25
-TYPES = $(BIN)/mypy
+# Not in pyproject.toml: mypyc reads it too, and compiles nothing with several processes.
+TYPES = $(BIN)/mypy --num-workers 2
 PYTEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest
 IN_PARALLEL = -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 # The tier of tests required for a change; see tests/README.md.

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from monitor.latency import ObjectiveSubject, Source, selects
 
-_NEWER_REPORTS: Final = 1.5
-"""Number of report intervals within which every lane reports again."""
+_NEWER_REPORTS: Final = 3, 2
+"""Report intervals within which every lane reports again, as a fraction: floats do not hold every integer."""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
@@ -44,7 +44,8 @@ def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
     last report with late records. `late_ms`: time of the last report with late records; `newest_ms`: time of
     the last report. `late_ms` and `newest_ms` come from the same partition, because the clocks of instances
     may differ."""
-    return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
+    numerator, denominator = _NEWER_REPORTS
+    return (newest_ms - late_ms) * denominator < numerator * interval_ms
 
 
 LateTopics = Mapping[Source, Mapping[str, TopicLateness]]

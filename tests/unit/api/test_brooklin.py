@@ -395,8 +395,8 @@ def test_metadata_that_would_not_be_followed_is_refused(client: Client, site: Si
 def test_the_page_on_compatibility_lists_refused_metadata() -> None:
     page = (Path(__file__).parents[3] / "docs" / "brooklin-compatibility.md").read_text(encoding="utf-8")
     rows = [row.split("|")[1:3] for row in page.partition("## Metadata")[2].splitlines() if row[:3] == "| `"]
-    refused = {key for keys, here in rows if "refused" in here for key in re.findall("`([^`]+)`", keys)}
-    taken = {key for keys, here in rows if "refused" not in here for key in re.findall("`([^`]+)`", keys)}
+    refused = {key for keys, here in rows if "rejected" in here for key in re.findall("`([^`]+)`", keys)}
+    taken = {key for keys, here in rows if "rejected" not in here for key in re.findall("`([^`]+)`", keys)}
     ours = {key.replace("metadata.x", "metadata") for key in REFUSED if not key.startswith("headrace.")}
     assert refused == ours
     assert not taken & ours

@@ -119,7 +119,7 @@ def test_without_a_week_of_forecasts_a_grade_is_of_all_days() -> None:
 @pytest.mark.parametrize(
     ("hours", "ahead", "certainty", "said"),
     [
-        (47, 1, 0.9, "too few"),
+        (47, 1, 0.9, "not enough"),
         (48, 0, 0.9, "hours ahead"),
         (48, 169, 0.9, "hours ahead"),
         (48, 1, 0.5, "certainty"),

@@ -37,7 +37,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("hosts", "culprit"),
     [
-        ([], "no host"),
+        ([], "at least one host"),
         ([Host("a"), Host("a")], "host a "),
         ([Host("a", 0)], "weight .*'a' .*0"),
         ([Host("a", float("nan"))], "weight .*'a' .*nan"),
