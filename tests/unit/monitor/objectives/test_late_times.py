@@ -68,6 +68,10 @@ def test_lateness_is_recent_until_the_partition_has_reported_again(newest_ms: in
     assert is_recent(0, newest_ms, 5_000) is found
 
 
+def test_times_may_be_of_any_size() -> None:
+    assert is_recent(10**400, 10**400 + 1, 10**400)
+
+
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
 
 
