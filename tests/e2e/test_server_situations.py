@@ -302,7 +302,7 @@ def answers_late(seen: Snapshot) -> bool:
     """Return whether no lag is 0, and the lanes report the response time of the cluster."""
     return (
         lanes_are(seen, "paused")
-        and all(" answers after " in lane["reason"] for lane in seen.lanes)
+        and all(" responds after " in lane["reason"] for lane in seen.lanes)
         and not is_0_somewhere(seen)
         and seen.status == 503
         and diagnosed(seen).cause is Cause.SOURCE_AWAY

@@ -277,7 +277,7 @@ def test_clusters_that_do_not_answer_are_told_of(
 
 
 def test_few_translations_are_under_way_at_once(copied: Site) -> None:
-    copied.app.state.slow_calls._shares._all = MOST_AT_ONCE
+    copied.app.state.slow_calls._slots._all = MOST_AT_ONCE
     assert [answer.status_code for answer in (ask(copied), of_group(copied))] == [503, 503]
 
 

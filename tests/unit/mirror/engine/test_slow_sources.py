@@ -58,7 +58,7 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
     assert fakes.clock.monotonic() - began < 15
     fakes.run(2 * LATE_SECONDS)
     said = [lane.observed.stalled_by for lane in lanes]
-    assert all("cluster source: " in one and " answers after 6 s, since 20" in one for one in said)
+    assert all("cluster source: " in one and " responds after 6 s, since 20" in one for one in said)
     events = len(fakes.events)
     for first in range(10, 40, 10):
         fakes.write("t", first, 10)
@@ -87,11 +87,11 @@ def test_a_source_that_falls_silent_after_it_was_slow_does_not_answer(fakes: Mir
     copied(fakes)
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
     fakes.run_until(
-        lambda: "answers after" in fakes.lane("t").observed.stalled_by, "slow responses are reported"
+        lambda: "responds after" in fakes.lane("t").observed.stalled_by, "slow responses are reported"
     )
     for node in (1, 2):
         fakes.source.server.set_frozen(node, frozen=True)
-    fakes.run_until(lambda: "does not answer" in fakes.lane("t").observed.stalled_by, "silence is reported")
+    fakes.run_until(lambda: "does not respond" in fakes.lane("t").observed.stalled_by, "silence is reported")
     run_without_zero(fakes, 60)
 
 

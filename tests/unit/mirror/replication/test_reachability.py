@@ -13,7 +13,7 @@ from mirror.errors import NotAuthorized, TimedOut, Unreachable
 from mirror.protocol.control.cluster import Endpoint
 
 ONE, TWO = Endpoint("one", 9092), Endpoint("two", 9092)
-SILENT = "does not answer"
+SILENT = "does not respond"
 REFUSED = Unreachable("one:9092 cannot be reached: Connection refused")
 
 
@@ -71,7 +71,7 @@ def test_a_broker_that_accepts_connections_and_answers_nothing_is_an_outage(
     assert len(lines(caplog)) == 1
     assert re.search(r"\bone:9092\b.*\bconnections\b", lines(caplog)[0])
     brokers.swept({"one:9092": (inf, SILENT)}, 140.0)
-    assert "one:9092 answers again" in lines(caplog)[1]
+    assert "one:9092 responds again" in lines(caplog)[1]
     assert brokers.take_returned() == 105.0 - PATIENCE_SECONDS
 
 
@@ -125,12 +125,12 @@ def test_a_late_answer_counts_until_a_prompt_one_comes() -> None:
     answers = Promptness()
     assert answers.silence(100.0, 109.0) == (100.0, SILENT)
     answers.answered(100.0, 106.0, 0)
-    assert answers.silence(106.5, 106.5) == (100.0, "answers after 6 s")
+    assert answers.silence(106.5, 106.5) == (100.0, "responds after 6 s")
     answers.answered(106.5, 114.0, 0)
     # A response after 7.5 s does not change the text.
-    assert answers.silence(114.5, 120.0) == (100.0, "answers after 6 s"), "about"
+    assert answers.silence(114.5, 120.0) == (100.0, "responds after 6 s"), "about"
     answers.answered(114.5, 127.5, 0)
-    assert answers.silence(128.0, 128.0) == (100.0, "answers after 13 s")
+    assert answers.silence(128.0, 128.0) == (100.0, "responds after 13 s")
     assert answers.silence(128.0, 154.0) == (100.0, SILENT), "silent for twice that time"
     answers.answered(128.0, 132.9, 0)
     assert answers.silence(133.0, 133.0) == (133.0, SILENT)
