@@ -171,7 +171,7 @@ def test_another_number_of_buckets_over_an_old_checkpoint_is_refused(
     wait_until(lambda: len(world.rows()) == 1)
     begun = world.settings.job
     for wrong, sentence in (
-        ({"checkpoint_folder": "other"}, "while the job runs"),
+        ({"checkpoint_folder": "other"}, "checkpoint_folder"),
         ({"buckets": 32}, "with 16"),
     ):
         world.settings = world.settings.model_copy(update={"job": begun.model_copy(update=wrong)})
