@@ -113,7 +113,8 @@ def mirror_maker(pair: Pair, work: Work, settings: Mapping[str, object] | None =
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     logging = folder / "log4j2.xml"
     logging.write_text(_LOG4J, encoding="utf-8")
-    java = [str(find_java().executable), "-Xms2g", "-Xmx2g", f"-Dlog4j2.configurationFile={logging}"]
+    heap = "4g" if work.tls else "2g"  # with TLS, the buffers of these settings do not fit into 2 GiB
+    java = [str(find_java().executable), f"-Xms{heap}", f"-Xmx{heap}", f"-Dlog4j2.configurationFile={logging}"]
     command = [
         *java,
         "-cp",
