@@ -114,7 +114,12 @@ def mirror_maker(pair: Pair, work: Work, settings: Mapping[str, object] | None =
     logging = folder / "log4j2.xml"
     logging.write_text(_LOG4J, encoding="utf-8")
     heap = "4g" if work.tls else "2g"  # with TLS, the buffers of these settings do not fit into 2 GiB
-    java = [str(find_java().executable), f"-Xms{heap}", f"-Xmx{heap}", f"-Dlog4j2.configurationFile={logging}"]
+    java = [
+        str(find_java().executable),
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        f"-Dlog4j2.configurationFile={logging}",
+    ]
     command = [
         *java,
         "-cp",
