@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.control.admission import Admission
@@ -67,17 +67,22 @@ class ControlStores:
     membership: Membership
     events: EventLog
     publish: Callable[[Sequence[PlacementEvent]], None] = lambda _: None
-    turns: OwnerLocks = field(default_factory=OwnerLocks)
 
 
 class Control:
     """The use cases of one caller: they raise Forbidden without rights, and record the caller's name."""
 
     def __init__(
-        self, stores: ControlStores, checks: DefinitionChecks, known: DefinitionCache, caller: Caller
+        self,
+        stores: ControlStores,
+        checks: DefinitionChecks,
+        known: DefinitionCache,
+        turns: OwnerLocks,
+        caller: Caller,
     ) -> None:
         self._stores, self._checks, self._clock = stores, checks, checks.clock
-        self._definitions, self._known, self._requests = stores.definitions, known, stores.requests
+        self._definitions, self._known, self._turns = stores.definitions, known, turns
+        self._requests, self._membership = stores.requests, stores.membership
         self._announcer = Announcer(stores.events, stores.publish, checks.clock, caller)
         self.caller = caller
 
@@ -85,11 +90,12 @@ class Control:
     def build(stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> Control:
         """Return the use cases of the service itself. `admission`: rules for definitions."""
         known = DefinitionCache(stores.definitions, lambda: None)
-        return Control(stores, DefinitionChecks(admission, routes, clock), known, NOBODY_IN_PARTICULAR)
+        checks = DefinitionChecks(admission, routes, clock)
+        return Control(stores, checks, known, OwnerLocks(), NOBODY_IN_PARTICULAR)
 
     def of(self, caller: Caller) -> Control:
         """Return the use cases of another caller, with the same locks and cache."""
-        return Control(self._stores, self._checks, self._known, caller)
+        return Control(self._stores, self._checks, self._known, self._turns, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
         """Return a datastream, if the caller may change its tasks and all datastreams that share these tasks.
@@ -151,7 +157,7 @@ class Control:
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
         """
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
-        with self._stores.turns.of(self._checks.quota_owner(command.datastream)):
+        with self._turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
@@ -366,7 +372,7 @@ class Control:
         datastream = stored.datastream
         self._check_right(command.name, datastream, datastream, of_tasks=True)
         check_ready(datastream)
-        live = [instance for instance in self._stores.membership.live() if not instance.is_leaving]
+        live = [instance for instance in self._membership.live() if not instance.is_leaving]
         if not any(command.host in {instance.name, instance.host} for instance in live):
             raise InvalidRequest(
                 f"no instance is named {shown(command.host)}",
