@@ -21,7 +21,7 @@ from tests.coordination_stores import StoreServers, ZooKeeperStore
 from tests.running import RunningInstance
 
 SESSION_SECONDS: Final = 4.0
-AUDIT_WINDOW_SECONDS: Final = 120
+AUDIT_WINDOW_SECONDS: Final = 60
 AUDIT_LATENESS_SECONDS: Final = 6.0
 _CALL_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.3
