@@ -49,7 +49,7 @@ class Jvm:
     options: tuple[str, ...] = ()
     """Additional options for the JVM."""
     jar_set: str = ""
-    """Jars in place of those of the server, for another release of it."""
+    """Set of jars of another release of the server; empty: the default release."""
 
     def runtime(self) -> JavaRuntime:
         """Return the Java to use. Raises JavaMissing."""

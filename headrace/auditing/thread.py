@@ -177,7 +177,7 @@ class AuditThread(BackgroundThread):
                 if is_bounded and not self._budget.allows(audited.name, audited.places, now):
                     continue
                 if now >= due and queue.may_wait(audited.name):
-                    break  # the others are due again
+                    break  # datastreams whose audit succeeded are due again
                 with Bulkhead() as bulkhead:
                     has_more |= self._turn(context, auditor, audited)
                 queue.note(audited.name, bulkhead.failure)
