@@ -148,10 +148,27 @@ class World:
 
     def home_of(self, number: int) -> str:
         """Return the instance that has a partition in the current plan."""
+        return self._homes()[f"{self.topic}-{number}"]
+
+    def await_plan(self) -> None:
+        """Wait until all partitions are copied, each by the instance of the current plan alone."""
+        wait_until(
+            lambda: self._copiers() == sorted(self._homes().items()), "all partitions are copied as planned"
+        )
+
+    def _homes(self) -> dict[str, str]:
         tasks = self.instances["one"].rest.get("/v1/plan")["tasks"]
-        homes = [task["instance"] for task in tasks if f"{self.topic}-{number}" in task["partitions"]]
-        assert len(homes) == 1
-        return str(homes[0])
+        homes = [(name, str(task["instance"])) for task in tasks for name in task["partitions"]]
+        assert sorted(name for name, _ in homes) == sorted(self.partitions())
+        return dict(homes)
+
+    def _copiers(self) -> list[tuple[str, str]]:
+        return sorted(
+            (lane["partition"], name)
+            for name, instance in self.instances.items()
+            for lane in instance.lanes()
+            if lane["phase"] == "copying"
+        )
 
     def _arrived(self) -> dict[int, int]:
         counted = dict.fromkeys(range(PARTITIONS), 0)
@@ -305,7 +322,7 @@ def _move_and_rebalance(asked: CheckedClient, world: World) -> None:
     assert asked.ask("POST", "/v1/datastreams/rest/move", 202, json=body).json()["request"]
     asked.ask("POST", "/v1/datastreams/rest/move", 400, json=body | {"instance": "nobody"})
     wait_until(lambda: world.home_of(1) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
+    world.await_plan()
     epoch = asked.ask("GET", "/v1/plan").json()["epoch"]
     wish: dict[str, Any] = {"datastream": "rest", "full": True, "reason": "a test asks"}
     preview = asked.ask("POST", "/v1/rebalance", json=wish | {"dry_run": True}).json()
@@ -327,6 +344,7 @@ def _move_and_rebalance(asked: CheckedClient, world: World) -> None:
 
 
 def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
+    world.await_plan()
     instances = asked.ask("GET", "/v1/instances").json()
     names = [one["name"] for one in instances]
     assert sorted(names) == ["one", "two"]
@@ -553,7 +571,7 @@ def _move_partitions(asked: CheckedClient, world: World) -> None:
     (other,) = set(world.instances) - {world.home_of(3)}
     act(asked, "movePartitions", body={"partitions": f"{world.topic}-3", "targetHost": other})
     wait_until(lambda: world.home_of(3) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
+    world.await_plan()
 
 
 def _ask_for_health(asked: CheckedClient, world: World) -> None:
