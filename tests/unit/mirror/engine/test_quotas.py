@@ -258,6 +258,28 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     assert not fakes.pauses(lane.key)
 
 
+def test_a_checkpoint_sent_while_its_connection_is_throttled_does_not_count_as_unanswered(
+    fakes: MirroredFakes,
+) -> None:
+    """The broker reads it only after the throttle time."""
+    fakes.make_topic("t")
+    topic = fakes.target.topics["t"].identity
+
+    def is_checkpoint(asked: HandledRequest) -> bool:
+        return topic not in [one.topic_id for one in asked.message.topic_data]
+
+    fakes.target.faults.plant(PRODUCE, Throttle(20_000), fits=is_checkpoint)
+    fakes.target.faults.plant(PRODUCE, Delay(18), fits=is_checkpoint)
+    write(fakes, 2)
+    fakes.start("t")
+    fakes.run_to("t", 2)
+    for _ in range(30):
+        write(fakes, 1)
+        fakes.run(1.0)
+        assert not fakes.context.silent_clusters(fakes.clock.monotonic() - 5)
+    assert fakes.target.faults.taken == 2
+
+
 def _oldest(lane: Lane, fakes: MirroredFakes) -> float:
     """Return for how many seconds the oldest batch has been in flight."""
     now = fakes.clock.monotonic()
