@@ -6,14 +6,18 @@ is read from there and matched record by record (key, value, headers, timestamp)
 checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
 batches could arrive after the comparison.
 
+The destination may have compacted the tail in the meantime. Records are sent in order. If a record follows as
+many unused offsets as the lane had records to send before it, these records were copied, too.
+
 A batch that cannot be decoded is matched as a whole, because the lane can only have copied it unchanged. The
 lane may also have skipped an undecodable batch, according to its policy, and sent later batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
@@ -51,7 +55,21 @@ class _ClosedBatch(NamedTuple):
     content: bytes
 
 
+class _Marker(NamedTuple):
+    """Transaction markers of one batch."""
+
+    offset: int
+    records: int
+
+
 _Piece = Record | _ClosedBatch
+
+
+class _Slots(NamedTuple):
+    """Offsets of the destination. `is_unused`: whether they have no record, or records that do not match."""
+
+    offsets: range
+    is_unused: bool
 
 
 class _ExpectedBatch(NamedTuple):
@@ -75,35 +93,62 @@ async def compare_tail(
     found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
     span = PartitionRange(target, lane.target, lane.progress.target_next, end, committed=committed)
+    following = span.position
+    slots: list[_Slots] = []
     async for piece in _pieces(span, target.loop, lane.read.rules.opened_records):
+        slots.append(_Slots(range(following, piece.offset), is_unused=True))
+        following = piece.offset + _size(piece)
+        if isinstance(piece, _Marker):
+            continue
         candidates = await expected.candidates()
         if not candidates:
             if expected.trouble is not None:
                 raise expected.trouble
             break
-        for index, candidate in enumerate(candidates):
-            if piece[1:] == candidate.piece[1:]:
-                found.extend(expected.take(index))
-                _add(found, candidate.piece, piece)
-                break
+        index = next((n for n, other in enumerate(candidates) if piece[1:] == other.piece[1:]), None)
+        compacted = await expected.compacted_before(piece, slots) if index is None else ()
+        if index is None and not compacted:
+            slots.append(_Slots(range(piece.offset, following), is_unused=False))
+            continue
+        for offset in compacted:
+            found.extend(expected.take(0))
+            _add(found, expected.taken, offset)
+        found.extend(expected.take(index or 0))
+        _add(found, expected.taken, piece.offset)
+        slots.clear()
     return found
 
 
-def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: _Piece) -> None:
-    count = source.records if isinstance(source, _ClosedBatch) else 1
+def _size(piece: _Piece | _Marker) -> int:
+    return 1 if isinstance(piece, Record) else piece.records
+
+
+def _advance(slots: Iterator[object], number: int) -> None:
+    for _ in islice(slots, number):
+        pass
+
+
+def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
+    return sum(one.count for one in skipped if one.offset_class is OffsetClass.COMPACTED)
+
+
+def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
+    """Add the copy of a piece of the source at a destination offset."""
     last = found[-1] if found else None
     if isinstance(last, FoundRecords):
-        is_next = last.source + last.length == source.offset and last.target + last.length == target.offset
+        is_next = last.source + last.length == source.offset and last.target + last.length == target
         if is_next:
-            found[-1] = last._replace(length=last.length + count)
+            found[-1] = last._replace(length=last.length + _size(source))
             return
-    found.append(FoundRecords(source.offset, target.offset, count))
+    found.append(FoundRecords(source.offset, target, _size(source)))
 
 
-async def _pieces(span: PartitionRange, loop: Loop, most: int) -> AsyncIterator[_Piece]:
+async def _pieces(span: PartitionRange, loop: Loop, most: int) -> AsyncIterator[_Piece | _Marker]:
     opened = 0
     async for batch, header in span.batches():
-        if header is not None and not header.attributes & CONTROL:
+        if header is not None and header.attributes & CONTROL:
+            yield _Marker(header.base_offset, header.last_offset_delta + 1)
+        elif header is not None:
             for piece in _opened_batch(batch, header, most):
                 yield piece
             opened += header.record_count
@@ -135,6 +180,12 @@ class _Expected:
         """Stack of the records and undecodable batches to be compared; the next one is at the end."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
+        self.taken: _Piece = _ClosedBatch(-1, 0, b"")
+        """The candidate taken last."""
+        offset_map = lane.progress.offset_map
+        copied_to = offset_map.source_behind(offset_map.target_end or 0)
+        self._holes = 0 if copied_to is None else lane.checkpoint - copied_to
+        """Source offsets between the last known copy and the checkpoint."""
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
@@ -148,13 +199,59 @@ class _Expected:
         """Return the records and batches that the destination may contain next: the first record, and the
         undecodable batches before it, which the lane may have skipped. The result is empty at the end of the
         source."""
-        may_skip = self._class_of_refused is not None
-        while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
-            following = await self._next()
-            if following is None:
+        number, may_skip = 0, self._class_of_refused is not None
+        while number == 0 or (may_skip and isinstance(self._ahead[number - 1].piece, _ClosedBatch)):
+            if number == len(self._ahead):
+                following = await self._next()
+                if following is None:
+                    break
+                self._ahead.append(following)
+            number += 1
+        return self._ahead[:number]
+
+    async def compacted_before(self, piece: _Piece, slots: Sequence[_Slots]) -> Sequence[int]:
+        """Return the offsets that the copies of the next expected pieces had, if the destination has
+        compacted them, and `piece` is the copy of the piece that follows them; otherwise nothing.
+
+        `slots`: the offsets since the last match. Each of them must have been that of one of these copies,
+        or that of a record that the source has compacted since it was copied.
+        """
+        if not any(each.is_unused and each.offsets for each in slots):
+            return ()
+        room = sum(len(each.offsets) for each in slots)
+        records, holes = 0, self._holes
+        for index in count():
+            if index == len(self._ahead):
+                following = await self._next()
+                if following is None:
+                    break
+                self._ahead.append(following)
+            passed, other = self._ahead[index]
+            holes += _compacted(passed)
+            if records > 0 and other[1:] == piece[1:] and room in (records, records + holes):
+                return self._places(index, slots, has_holes=room != records)
+            records += _size(other)
+            if records > room:
                 break
-            self._ahead.append(following)
-        return self._ahead
+        return ()
+
+    def _places(self, count: int, slots: Sequence[_Slots], *, has_holes: bool) -> Sequence[int]:
+        """Return the offsets of the copies of the next `count` pieces; nothing if one of them is in use.
+
+        `has_holes`: whether the records that the source has compacted have offsets, too.
+        """
+        free = ((offset, each.is_unused) for each in slots for offset in each.offsets)
+        places = []
+        if has_holes:
+            _advance(free, self._holes)
+        for passed, piece in self._ahead[:count]:
+            if has_holes:
+                _advance(free, _compacted(passed))
+            taken = list(islice(free, _size(piece)))
+            if not all(is_unused for _, is_unused in taken):
+                return ()
+            places.append(taken[0][0])
+        return places
 
     def take(self, index: int) -> list[SkippedOffsets]:
         """Take a candidate and return the skipped offsets before it."""
@@ -166,6 +263,7 @@ class _Expected:
             passed += refused.passed
             passed.append(SkippedOffsets(offset_class, piece.offset, piece.offset + piece.records))
         passed += self._ahead[index].passed
+        self.taken, self._holes = self._ahead[index].piece, 0
         del self._ahead[: index + 1]
         return passed
 

@@ -535,6 +535,41 @@ def test_what_a_killed_engine_has_stored_is_found_also_before_every_replica_has_
     fakes.check_contents("t")
 
 
+@pytest.mark.parametrize("owners", [1, 2])
+@pytest.mark.parametrize("at_source", [(), (0,), (1, 2)])
+@pytest.mark.parametrize("removed", [(0,), (0, 1), (1,), (0, 2), (1, 2), (0, 1, 2)])
+def test_copies_after_the_checkpoint_that_the_destination_compacts_are_not_written_again(
+    fakes: MirroredFakes, removed: Sequence[int], at_source: Sequence[int], owners: int
+) -> None:
+    """The next owner finds the later copies only. With two owners, the marker of the second is between."""
+    copying(fakes)
+    fakes.run(5.0)
+    fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=_is_progress)
+    for first in (20, 25, 30, 35):
+        if owners == 2 and first == 30:
+            fakes.restart("t")
+        fakes.write("t", first, 5)
+        fakes.run_to("t", first + 5)
+    log = fakes.target.log("t")
+    copies = [batch for batch in log.batches if not batch.is_control][-4:]
+    for number in removed:
+        log.compact(copies[number].base, None)
+    for number in at_source:
+        fakes.source.log("t").compact(20 + 5 * number, None)
+    fakes.crash()
+    fakes.target.faults.clear()
+    fakes.new_engine()
+    fakes.start("t")
+    fakes.write("t", 40, 5)
+    fakes.run_until(lambda: fakes.numbers("t")[-1:] == [44], "the next records are copied")
+    gone = {20 + 5 * number + step for number in removed for step in range(5)}
+    assert fakes.numbers("t") == [number for number in range(45) if number not in gone]
+    offset_map = fakes.lane("t").progress.offset_map
+    for number in {0, 1, 2, 3} - set(at_source):
+        places = [offset_map.forward(20 + 5 * number + step).offset for step in range(5)]
+        assert places == [copies[number].base + step for step in range(5)]
+
+
 @pytest.mark.parametrize("epochs_left", [None, 2])
 @pytest.mark.parametrize("level", [0, 2])
 def test_an_owner_that_takes_the_lane_behind_the_fence_of_another_is_fenced_too(
