@@ -42,7 +42,7 @@ def plan(
     policy: Policy | None = None,
     current: TaskOf | None = None,
 ) -> PlacementAnswer:
-    """Return task count and placement for these loads. Equal input in any order gives equal results.
+    """Return task count and placement for the given loads. Equal input in any order gives equal results.
 
     `current`: task number by position in `loads`, -1 for a new partition; None if no partition is placed yet.
     Raises InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
@@ -270,7 +270,7 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
 def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the known loads of these partitions; `loads` may cover a whole cluster. Loads of 0 at the
+    """Return the known loads of the given partitions; `loads` may cover a whole cluster. Loads of 0 at the
     default level are omitted, because such loads are unknown."""
     return {
         partition: load

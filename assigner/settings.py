@@ -61,7 +61,7 @@ class AssignerSettings(Settings):
     advice: AdviceSettings = AdviceSettings()
 
     def policy(self) -> Policy:
-        """Return the planner's policy with these settings."""
+        """Return the planner's policy as configured."""
         from assigner.problem.problem import Policy
 
         return Policy(

@@ -98,7 +98,7 @@ class LatencyVerdict:
     cause: str = ""
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
-        """Return a copy with these budgets."""
+        """Return a copy of the verdict with the given budgets."""
         # Called for each datastream in each turn; `replace` takes three times as long.
         return LatencyVerdict(
             self.standing,

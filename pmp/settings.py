@@ -152,7 +152,8 @@ class ProviderSettings(Settings):
     """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
     replaces the average if the lag of the partition is at most this many seconds."""
     cache_folder: str = ""
-    """Folder that keeps the last known loads across restarts. If empty, they are kept in memory only."""
+    """Folder that keeps the last known loads across restarts. If empty, the last known loads are kept in
+    memory only."""
 
 
 class PmpSettings(Settings):

@@ -48,7 +48,7 @@ class CallSlots:
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Occupy a slot that counts against the limits of all these names."""
+        """Occupy a slot that counts against the limits of all given names."""
         self._all += 1
         self._each.update(names)
         try:

@@ -98,7 +98,7 @@ class AdviceAnswer(BaseModel):
 
 @router.get("/advice")
 def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
-    """Return the capacity that the service needs now and in the next day. The leader computes it once an
-    hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null, `why`
-    names the missing input. Any instance responds."""
+    """Return the capacity that the service needs now and in the next day. The leader computes the advice once
+    an hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null,
+    `why` names the missing input. Any instance responds."""
     return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())

@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. The advised number rises immediately. After a period of lower need, it falls
-    to the maximum need of that period."""
+    """Return the advised number. The advised number rises immediately. After a period of lower need, the
+    advised number falls to the maximum need of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)

@@ -22,7 +22,8 @@ _CORE: Final = 10_000
 
 
 def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
-    """Return a lower bound on tasks for these partitions, none of which exceeds `usable` alone.
+    """Return a lower bound on the number of tasks for the given partitions, none of which exceeds `usable`
+    alone.
 
     `sizes`: int64[n, D], `usable`: int64[D].
     """

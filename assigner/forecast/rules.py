@@ -199,7 +199,7 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
     """Return the mean error of a rule: float32[distances, hours]; the largest number for a rule that was
     never tried.
 
-    `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
+    `errors`: errors of the rule's forecasts by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
     (weekly, newest), counts = (

@@ -187,7 +187,7 @@ def in_units(rates: npt.NDArray[np.float64]) -> Ints:
 
 
 def usable_units(capacity: TaskCapacity) -> Ints:
-    """Return the usable capacity of a task in units: int64[D]. Raises InvalidRequest if it is 0."""
+    """Return the usable capacity of a task in units: int64[D]. Raises InvalidRequest if the capacity is 0."""
     found = [("bytes", capacity.usable_bytes_per_second)]
     if capacity.usable_messages_per_second is not None:
         found.append(("messages", capacity.usable_messages_per_second))

@@ -130,8 +130,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains that start at each of these partitions, and at partitions moved by earlier chains, as
-        long as chains improve the placement."""
+        """Apply chains that start at each of the given partitions, and at partitions moved by earlier chains,
+        as long as chains improve the placement."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -192,8 +192,8 @@ class _Search:
         return self._carry_out(steps, best) if best.task >= 0 else []
 
     def _end(self, step: _ChainStep, depth: int, start: int, origin: int) -> _End:
-        """Return the cheapest complete chain from these parts: the last partition moves to a task with
-        room."""
+        """Return the cheapest complete chain from the given partial chains: the last partition moves to a
+        task with room."""
         after = self._loads[None, :] + self._sizes[step.item][:, None]
         counts = self._counts
         if depth and origin >= 0:

@@ -70,8 +70,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. They do not fit if the result is `proved`
-    but has no `task_of`.
+    """Check whether all partitions fit into `tasks` equal tasks. The partitions do not fit if the result is
+    `proved` but has no `task_of`.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """

@@ -49,7 +49,8 @@ def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: L
 
 
 def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
-    """Return the highest count that a task may reach with these additional partitions."""
+    """Return the highest number of partitions that a task may have after the additional partitions are
+    placed."""
     return limits.most(int(counts.max(initial=0)) + partitions)
 
 

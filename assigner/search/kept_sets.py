@@ -69,8 +69,8 @@ def is_on_a_grid(sizes: Ints, room: int) -> bool:
 def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
     """Return the placement on `most` of the tasks that moves the fewest bytes, within the limits.
 
-    `task_of`: None if no placement is better than the incumbent. `bound`: lower bound in units on moves of
-    any placement on `most` of these tasks.
+    `task_of`: None if no placement is better than the incumbent. `bound`: lower bound, in units, on the moves
+    of any placement that uses `most` of the tasks.
     """
     carrying = np.flatnonzero(question.sizes > 0)
     if question.most < 1 or not is_affordable(len(carrying), question.most):
@@ -263,7 +263,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """Return the bound that these prices prove, for sizes rounded down to the grid."""
+        """Return the lower bound that the given prices prove, for sizes rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -307,7 +307,7 @@ class _Generation:
         return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """Return the partitions that give each of these amounts of room its highest value."""
+        """Return, for each amount of room, the partitions with the highest total value that fit into it."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):

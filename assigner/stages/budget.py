@@ -53,7 +53,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
-    """Move new partitions to their planned tasks, if these now have room."""
+    """Move each new partition to its planned task if that task now has room."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):

@@ -95,8 +95,8 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace the partitions that leave the task with fewer partitions; return False if no such set was
-        found."""
+        """Replace the partitions that leave the task with fewer partitions; return False if no smaller set
+        was found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:

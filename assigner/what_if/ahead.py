@@ -28,7 +28,7 @@ _CELLS: Final = 50_000
 class ComingHour:
     """Forecast of one hour: bytes/s of all partitions together, and the required tasks.
 
-    `tasks`: for the middle of the forecast. `most_tasks`: for its high end.
+    `tasks`: for the middle of the forecast. `most_tasks`: tasks for the upper bound of the forecast.
     """
 
     hour_ms: int
@@ -91,7 +91,7 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Return the tasks needed for these partitions, placed from scratch. `how`: load of partitions whose load
-    is unknown."""
+    """Return the number of tasks that the given partitions need if all are placed from scratch. `how`: load
+    of partitions whose load is unknown."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

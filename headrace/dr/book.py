@@ -59,7 +59,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
     """Return an exported state of a service with the states of its pairs, which may have a store of their
-    own. Raises StoreInUse while a command changes them."""
+    own. Raises StoreInUse while another command changes the states."""
     if settings.store is not StoreKind.EMBEDDED or not (store_folder(settings) / _FOLDER).exists():
         return state
     with store_of(settings, "headrace state export", reads_only=False) as nodes:

@@ -23,8 +23,8 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: its
-    planned partitions."""
+    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: planned
+    partitions of the group."""
 
     planned: frozenset[TopicPartition]
     limits: TaskLimits

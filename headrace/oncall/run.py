@@ -125,10 +125,10 @@ class MonitorTerm:
 
 
 class MonitorRun:
-    """Waits until no other monitor is active, then becomes active. If another monitor takes over, it waits
-    again.
+    """Waits until no other monitor is active, then becomes active. If another monitor takes over, this
+    monitor waits again.
 
-    `build`: returns a new term; its errors are raised.
+    `build`: returns a new term; `run` raises the errors of `build`.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:

@@ -278,7 +278,7 @@ class Cluster:
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of brokers and these topics. Combines calls. Raises Unreachable."""
+        """Refresh the metadata of the brokers and of the given topics. Combines calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())

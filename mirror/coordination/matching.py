@@ -25,8 +25,8 @@ Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that it must not
-    copy at all. `partitions`: number of partitions of a topic that it may copy."""
+    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that the datastream
+    must not copy at all. `partitions`: number of partitions of a topic that it may copy."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class TopicMatching:
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that datastreams of one group should mirror; None if their source cluster did
-        not respond. All these datastreams have the same source, which `Control` ensures."""
+        not respond. All datastreams of a group have the same source, which `Control` ensures."""
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
             return frozenset()

@@ -75,8 +75,8 @@ class World:
     """Snapshot of everything that a plan depends on.
 
     `topics`: partition counts by source cluster; clusters that did not respond are missing, and their planned
-    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier observations of
-    these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
+    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier load observations
+    of the groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
     are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
     have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
     datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is

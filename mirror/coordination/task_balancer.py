@@ -21,8 +21,8 @@ plans."""
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to place. `instance`: its current instance, if any. `is_pinned`: the task stays on its instance
-    while the instance is live."""
+    """A task to place. `instance`: instance that runs the task now, if any. `is_pinned`: the task stays on
+    its instance while the instance is live."""
 
     task: TaskName
     bytes_per_second: float

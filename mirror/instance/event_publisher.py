@@ -149,7 +149,7 @@ class DefinitionWriter:
 
 
 def _change_events(change: StoreDefinition, now_ms: int) -> Events:
-    """Return the event of a definition change; nothing if such a change is not reported."""
+    """Return the event of a definition change; nothing for a change that is not reported."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 

@@ -272,8 +272,8 @@ class Follower:
         self._callbacks.membership_changed(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the lanes that this instance has given up. Without the store, it is unknown whether another
-        instance copies these lanes."""
+        """Record the lanes that this instance has given up. While the store is unreachable, it is unknown
+        whether another instance copies these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)

@@ -79,7 +79,7 @@ class LeaderSettings(Settings):
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
     """Interval at which the leader observes loads and plans every datastream again, keeping partitions in
-    their tasks if possible. The first of these plans follows the third observation."""
+    their tasks if possible. The first plan at this interval follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required the task. The value must be at
     least three times `replan_interval_seconds`."""

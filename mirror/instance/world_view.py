@@ -376,7 +376,7 @@ class WorldView:
         return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """Return the effects on lanes and tasks of storing these new or changed definitions now.
+        """Return the effects on lanes and tasks if the given new or changed definitions were stored now.
 
         Only the clusters of their groups are read. Raises Unreachable, also while a source cluster has not
         responded.
@@ -408,7 +408,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of these lanes, ignoring loads that are only defaults."""
+        """Return the bytes per second of the given lanes, ignoring loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:

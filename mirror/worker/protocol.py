@@ -1,8 +1,8 @@
 """Messages between the control process and its worker processes over a socket pair. Pure.
 
 A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
-the fields in order (`codec`). Both ends run the same version. If the worker reads an end of file, the control
-process has ended.
+the fields in order (`codec`). The control process and its workers run the same version. If the worker reads
+an end of file, the control process has ended.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """Message to a worker: drain, checkpoint and release these lanes."""
+    """Message to a worker: drain, checkpoint and release the given lanes."""
 
     keys: tuple[LaneKey, ...]
 

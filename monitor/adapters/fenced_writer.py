@@ -33,7 +33,8 @@ class _ProducerState:
 
 
 class FencedWriter:
-    """Writer of one partition. Used on the thread of the event loop. `identity`: its transactional id."""
+    """Writer of one partition. Used on the thread of the event loop. `identity`: transactional id of the
+    writer."""
 
     def __init__(self, place: TopicPartition, identity: str) -> None:
         self._place = place

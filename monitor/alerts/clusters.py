@@ -205,8 +205,8 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back` or recently caught up. The windows of their error budgets still include
-        the outage."""
+        """Datastreams in `held_back` or recently caught up. The windows of the datastreams' error budgets
+        still include the outage."""
         return frozenset(map(str, self._outages))
 
 

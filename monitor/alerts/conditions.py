@@ -52,8 +52,9 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest state. `is_inherited`: whether only a previous monitor has
-    observed the condition. `is_inhibited`: whether another alert has already paged for the same fault."""
+    """An observed condition. `alert`: latest state of the alert. `is_inherited`: whether only a previous
+    monitor has observed the condition. `is_inhibited`: whether another alert has already paged for the same
+    fault."""
 
     alert: Alert
     since: ClockReading
@@ -323,8 +324,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of this turn. If a draft is the stored alert itself, it does not confirm an
-        inherited condition, because it only means that the end of the condition is unknown."""
+        """Record the conditions of one evaluation. If a draft is the stored alert itself, it does not confirm
+        an inherited condition, because it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +333,8 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that were not observed in this turn, except those whose alert still fires."""
+        """Drop conditions that the current evaluation did not observe, except those whose alert still
+        fires."""
         kept = {
             key: held
             for key, held in self._held.items()

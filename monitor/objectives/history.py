@@ -161,7 +161,7 @@ def _tally(window: _Window, number: int | None) -> LatencyTally | None:
 
 
 def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
-    """Return the counts needed for all objectives of these datastreams."""
+    """Return the counts needed for all objectives of the given datastreams."""
     return frozenset(key_of(subject, objective) for subject in subjects for objective in subject.objectives)
 
 

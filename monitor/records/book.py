@@ -26,8 +26,9 @@ from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
 class DatastreamProblem(NamedTuple):
-    """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
-    cluster. `cause`: cause of late records that this problem implies; None if it implies none."""
+    """A problem of a datastream other than a missed objective. `name`: name of the incident's alert.
+    `cluster`: source cluster. `cause`: cause of late records that this problem implies; None if it implies
+    none."""
 
     name: str
     cluster: str
@@ -82,7 +83,8 @@ class IncidentBook:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Continue the bad time that a previous monitor recorded. Only time after its last turn is added."""
+        """Continue the bad time that a previous monitor recorded. Only time after the previous evaluation is
+        added."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
             counted = record.bad_seconds if record.is_open else 0.0

@@ -175,7 +175,7 @@ class IncidentRecord:
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest timeline entry in one of these phases; None if there is none."""
+        """Return the latest timeline entry in one of the given phases; None if there is none."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:

@@ -65,7 +65,7 @@ class PinotController:
         return frozenset(_REFERENCE.findall(answer.text))
 
     def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
-        """Create or replace a schema. Raises Refused if Pinot cannot change it in place."""
+        """Create or replace a schema. Raises Refused if Pinot cannot change the schema in place."""
         if exists:
             self._call("PUT", f"/schemas/{document['schemaName']}", document)
         else:

@@ -69,8 +69,8 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the compiler process. With its PYTHONPATH, Python finds this package before
-    it is installed."""
+    """Return the environment of the compiler process. The PYTHONPATH in the environment lets Python find this
+    package before it is installed."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 

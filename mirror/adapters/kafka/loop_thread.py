@@ -35,7 +35,7 @@ class LoopThread:
         self._loop: Loop | None = None
 
     def post(self, job: Job) -> None:
-        """Schedule a job on the loop's thread. Logs its exceptions."""
+        """Schedule a job on the loop's thread. Logs the exceptions of the job."""
         with self._lock:
             if self._loop is None:
                 self._loop = Loop(SystemClock())

@@ -249,8 +249,8 @@ class KafkaStore:
         self._judge_session()
 
     def _discontinue(self, reason: str) -> None:
-        """Stop using the log, and fail commands in flight. It is unknown whether these commands took
-        effect."""
+        """Stop using the log, and fail commands in flight. Whether the failed commands took effect is
+        unknown."""
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.writer.fail_all(Unreachable(f"the coordination log was interrupted: {reason}"))

@@ -29,7 +29,7 @@ class RouteCheck(Protocol):
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote this cluster: all aliases except those of clusters known to be
+        """Return the aliases that may denote the cluster: all aliases except those of clusters known to be
         different.
 
         `identity`: id that the cluster will have.
@@ -65,7 +65,7 @@ class DefinitionChecks:
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names of guards that detect concurrent changes related to these datastreams."""
+        """Return the names of guards that detect concurrent changes related to the given datastreams."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}

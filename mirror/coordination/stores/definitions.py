@@ -131,7 +131,7 @@ class DefinitionStore:
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return the current change counters of these names."""
+        """Return the current change counters of the given names."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard

@@ -301,7 +301,7 @@ class PlanStore:
 
 def check_storable(group: GroupName) -> None:
     """Raise InvalidRequest if the name of a group is too long for a path, because ZooKeeper would close the
-    session on such a request."""
+    session on a request with that path."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:

@@ -62,7 +62,7 @@ class TopicClaims:
         return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """Record that these topics are created for the group."""
+        """Record that the given topics are created for the group."""
         self._made.add(group, cluster, names)
 
     def forget(self, group: GroupName) -> None:

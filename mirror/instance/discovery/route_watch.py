@@ -105,7 +105,7 @@ class RouteMap:
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object to find the topics that must not be copied along these routes."""
+        """Return an object that finds the topics that the given routes must not copy."""
         return RouteJudge(routes, self._reserved)
 
 

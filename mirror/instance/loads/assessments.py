@@ -171,7 +171,7 @@ class AssessmentStore:
         )
 
     def remove_each(self, groups: Collection[GroupName]) -> None:
-        """Remove the assessments of these groups in a few transactions."""
+        """Remove the assessments of the given groups in a few transactions."""
         paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
 
         def are_removed(removed: Sequence[str]) -> None:

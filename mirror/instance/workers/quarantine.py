@@ -178,7 +178,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial with only these groups as suspects; None if no suspect remains."""
+    """Return the trial with only the given groups as suspects; None if no suspect remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

@@ -31,7 +31,8 @@ _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
     """Raise Refused if the principals include a principal of Headrace itself, or the wildcard `User:*`.
 
-    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects their writes.
+    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects writes of
+    super users.
     """
     mine = {*own, EVERYONE}
     for principal in principals:
@@ -43,7 +44,7 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
 
 
 async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[Denial]:
-    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests them
+    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests the ACLs
     from any broker. Raises Refused if brokers have no authorizer, NotAuthorized, Unreachable."""
     found = await cluster.ask(list_acls(), broker)
     _require(cluster, AclOutcome(found.error, found.message), "listing ACLs", "Describe on the cluster")

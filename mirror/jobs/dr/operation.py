@@ -90,7 +90,8 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: the step from which an operation cannot be undone. The other kinds have none."""
+"""Point of no return: the step from which an operation cannot be undone. Operations of other kinds have
+none."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
 """Kinds that need a fork. The origin is the lost cluster; the target is the active cluster."""
 

@@ -162,7 +162,8 @@ class AppendTimes:
         return found
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
-        """Return the estimated append time, in epoch ms, of a record with this timestamp and these bounds.
+        """Return the estimated append time, in epoch ms, of a record with the given timestamp and bounds of
+        the append time.
 
         A negative timestamp (none), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned
         unchanged.
@@ -177,7 +178,7 @@ class AppendTimes:
         return since_ms if timestamp < since_ms - TOLERANCE_MS else timestamp
 
     def learn(self, timestamp: int, span: AppendSpan, now: float) -> None:
-        """Update the clock errors from the newest timestamp of a batch that was appended within these bounds.
+        """Update the clock errors from the newest timestamp of a batch and the bounds of its append time.
         `now`: monotonic seconds."""
         if timestamp < 0:
             return

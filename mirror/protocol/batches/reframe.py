@@ -136,9 +136,9 @@ class Reframer:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
         Returns None if all records were added. If the records would increase `size` beyond `limit` bytes, the
-        result depends on the new batch. If it already has records of other batches, adds no record and
-        returns START. If it is empty, adds as many records as fit, at least one, and returns the point to
-        resume from. Raises CorruptData, without adding a record.
+        result depends on the new batch. If the new batch already has records of other batches, adds no record
+        and returns START. If the new batch is empty, adds as many records as fit, at least one, and returns
+        the point to resume from. Raises CorruptData, without adding a record.
         """
         held = self.count
         if not held:
