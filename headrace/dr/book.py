@@ -151,7 +151,7 @@ class PairBook:
         except AlreadyExists as error:
             raise IllegalTransition(
                 f"another command is operating on {self._fresh.name}",
-                advice="wait until it has ended; if it was killed, until its session has expired",
+                advice="wait until that command ends or, if it was killed, until its session expires",
             ) from error
 
     def read(self) -> PairState:

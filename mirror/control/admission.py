@@ -342,8 +342,8 @@ def check_staying(
     for other_before, other in members:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
-                f"datastreams of group {other.group} must be alike: the {differing} of {new.name} would"
-                f" differ from {other.name}",
+                f"all datastreams of group {other.group} must have the same {differing},"
+                f" but those of {new.name} and {other.name} would differ",
                 advice="change the group in one batch update (PUT /datastream?ids=List(…)), or create it"
                 f" under another name with another {TASK_PREFIX}",
             )

@@ -54,7 +54,7 @@ def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tupl
             if shift >= LONGEST * 7:
                 raise CorruptData("a varint has more than 10 bytes")
     except IndexError:
-        raise CorruptData("a varint exceeds its message") from None
+        raise CorruptData("a message ends inside a varint") from None
 
 
 SMALL_LIMIT: Final = 8192

@@ -54,7 +54,7 @@ class FencedWriter:
             taken = await take_identity(cluster, self._name, _TRANSACTION_SECONDS)
             self._former = await fence(cluster, self._name, taken, self._place, _TRANSACTION_SECONDS)
         except Fenced as error:
-            raise Unreachable(f"{error.message}: concurrent initialization by another writer") from error
+            raise Unreachable(f"{error.message}: concurrent use of the same transactional id") from error
         self._producer = _ProducerState(self._former)
 
     def reclaim(self) -> None:

@@ -78,7 +78,7 @@ class DefinitionChecks:
         Raises InvalidRequest and KeyReused.
         """
         if command.status not in _FIRST_STATUSES:
-            raise InvalidRequest(f"a datastream cannot be created as {command.status}")
+            raise InvalidRequest(f"a datastream cannot be created with status {command.status}")
         datastream = replace(command.datastream, status=command.status)
         if not datastream.metadata.get(OWNER):
             raise InvalidRequest(
