@@ -24,7 +24,7 @@ class PinotSettings(Settings):
     username: str = ""
     """User name for the controller and the broker, if they require authentication."""
     password: SecretStr = SecretStr("")
-    """Password of that user."""
+    """Password of the user in `username`."""
     timeout_seconds: Seconds = 10.0
     """Timeout of one query, also set at the broker."""
     largest_answer_bytes: int = Field(default=67_108_864, ge=65_536)

@@ -176,6 +176,6 @@ class BrooklinListenerSettings(PrincipalSettings):
     host: str = "127.0.0.1"
     """Address to bind."""
     port: int = Field(default=0, ge=0, le=65535)
-    """Port; 0: no listener."""
+    """Port to bind; 0 disables the listener."""
     insecure: bool = False
     """Allow an address other than loopback. Health reports this as a problem."""

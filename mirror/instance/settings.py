@@ -88,14 +88,14 @@ class LeaderSettings(Settings):
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """Time within which a returning instance (for example after a restart) gets its previous tasks back. With
-    0, it never does."""
+    """Time within which a returning instance (for example after a restart) gets its previous tasks back. If
+    0, instances never get their previous tasks back."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Maximum ratio of an instance's load to its share of the load by weight. Above this ratio, tasks move to
     other instances."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
-    """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
-    can set its own value (metadata key `headrace-catch-up-seconds`)."""
+    """Target time for copying a backlog. Planning adds the backlog divided by this time to the load. A
+    datastream can set its own value (metadata key `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
     """Times without optional moves: no task is removed, and no task moves to balance instances. Overloaded
     tasks still lose partitions, new partitions get tasks, and requested rebalances are executed. Syntax as
