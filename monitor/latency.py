@@ -123,7 +123,7 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic. The result is cached, because each turn checks
+    """Return whether the selection includes the topic. The result is cached, because each evaluation checks
     thousands of topics again."""
     return _selects(selection, topic, _answers_of(selection))
 

@@ -28,7 +28,7 @@ class RequestOutcome(Enum):
     """A decision was made: the rebalance was requested, was only reported (mode `observe`), or is not
     worthwhile. The next attempt follows after the cool-down."""
     NOT_NOW = "not now"
-    """A rebalance is currently not permitted. The next attempt follows in the next turn."""
+    """A rebalance is currently not permitted. The next attempt follows in the next evaluation."""
 
 
 class RequestResult(NamedTuple):
@@ -59,7 +59,8 @@ class Rebalancing:
             self._record = record
 
     def begin(self) -> None:
-        """Begin a turn. The record passed to `note` now shows whether the last request is still pending."""
+        """Begin an evaluation. The record passed to `note` now shows whether the last request is still
+        pending."""
         self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:

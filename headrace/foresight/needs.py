@@ -1,5 +1,5 @@
-"""Lower bounds of the number of tasks that past hours required. Results are cached, so that a turn computes
-only a few hours."""
+"""Lower bounds of the number of tasks that past hours required. Results are cached, so that each computation
+of advice adds only a few hours."""
 
 from __future__ import annotations
 

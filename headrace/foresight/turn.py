@@ -68,9 +68,9 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a turn. `past`: history for groups that are planned with loads from Pinot; None if
-    there is no history. `provider`: name of the service's load provider. `how`: returns the task capacity for
-    the datastreams of a group, and the policy of the planner."""
+    """Dependencies of a computation of advice. `past`: history for groups that are planned with loads from
+    Pinot; None if there is no history. `provider`: name of the service's load provider. `how`: returns the
+    task capacity for the datastreams of a group, and the policy of the planner."""
 
     services: Services
     store: AdviceStore
@@ -93,8 +93,8 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A group in a turn. `sizing`: None if no partition of the group is planned. `sums`: None if unknown;
-    `why` then contains the reason."""
+    """A group in a computation of advice. `sizing`: None if no partition of the group is planned. `sums`:
+    None if unknown; `why` then contains the reason."""
 
     need: GroupNeed
     source: LoadSource

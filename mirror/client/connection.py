@@ -339,8 +339,8 @@ class Connection:
     def _expect(self) -> None:
         """Set the socket's low-water mark to the size of the missing rest of the response.
 
-        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs a
-        round of the loop.
+        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs an
+        iteration of the loop.
         """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:

@@ -135,7 +135,7 @@ class Loop:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
-        """Call `callback` in the next round of the loop."""
+        """Call `callback` in the next iteration of the loop."""
         self._soon.append(callback)
 
     def call_later(self, seconds: float, callback: Callback) -> Timer:

@@ -59,8 +59,8 @@ class _ReadState:
 class TopicMeasurements:
     """Reads the topic from the start of the window at the first call, and only new rows at later calls.
 
-    Windows requested within a second, as in one turn of the monitor, share one read. The connection is kept
-    between reads. After a failure, or after a pause longer than the longest requested window, reading
+    Windows requested within a second, as in one evaluation by the monitor, share one read. The connection is
+    kept between reads. After a failure, or after a pause longer than the longest requested window, reading
     restarts at the beginning of that window. A window is at most one hour long. `patience_seconds`: timeout
     of a request to a broker. `remark`: reason for reading the topic instead of another source.
     """

@@ -179,7 +179,7 @@ class Outages:
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the outages after a turn. `fired`: keys of the firing alerts."""
+        """Update the outages after an evaluation. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))

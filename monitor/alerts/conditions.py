@@ -137,7 +137,8 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
+        """Return the alerts that fire after an evaluation by the monitor. `own`: alerts about the monitor
+        itself."""
         self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
             name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
@@ -169,9 +170,9 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn in which no objective could be evaluated. Earlier alerts
-        keep firing. After a while, an alert about the missing verdicts fires too. `movements` may still
-        contain the states of partitions."""
+        """Return the alerts that fire after an evaluation in which no objective could be evaluated. Earlier
+        alerts keep firing. After a while, an alert about the missing verdicts fires too. `movements` may
+        still contain the states of partitions."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
@@ -298,7 +299,8 @@ class Conditions:
     def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
-        At most one alert starts per turn. Firing alerts continue even while the burn rate is unknown."""
+        At most one alert starts per evaluation. Firing alerts continue even while the burn rate is
+        unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))

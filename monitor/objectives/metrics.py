@@ -16,8 +16,8 @@ _BY_OBJECTIVE: Final = ("datastream", "objective")
 
 
 class ObjectiveMetrics(Collector):
-    """Prometheus collector of the verdicts of the last turn. Unknown budgets and rates are not exported.
-    `show` replaces all verdicts and is thread-safe."""
+    """Prometheus collector of the verdicts of the last evaluation. Unknown budgets and rates are not
+    exported. `show` replaces all verdicts and is thread-safe."""
 
     def __init__(self) -> None:
         self._verdicts: Mapping[DatastreamName, LatencyVerdict] = {}

@@ -92,7 +92,7 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
     """Remaining share of the error budget of one objective: `before` when the incident was detected, and
-    `now` at the last turn; None if unknown."""
+    `now` at the last evaluation; None if unknown."""
 
     objective: str
     before: float | None
