@@ -45,7 +45,7 @@ class OpenIncidentAnswer(AnswerModel):
     id: str
     opened_ms: int
     cause: str
-    """Cause of most of the time in breach during the incident; empty if not diagnosed."""
+    """Cause that explains most of the breached time of the incident; empty if no cause was diagnosed."""
     is_late: bool
     """True if an objective is missed now or, for a recovered incident, was missed."""
     closing_ms: int | None
@@ -122,9 +122,8 @@ class DatastreamGlance(AnswerModel):
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
     counted_ms: int | None
-    """Age of the oldest waiting record, without partitions whose oldest record does not count against
-    objectives, because the record was produced before the creation or restart of the datastream, or during a
-    pause."""
+    """Age of the oldest waiting record that counts against objectives. Partitions are ignored if their oldest
+    waiting record was produced before the creation or restart of the datastream, or during a pause."""
     latency: LatencyAnswer | None
     """Latency by stage; null if nothing is being copied."""
     states: dict[str, int]

@@ -13,8 +13,8 @@ Rules for the hour `distance` hours after an origin:
 - present: the value of the current hour, for the next one.
 
 No rule is always right: Saturdays differ from Fridays, after a step all earlier weeks are wrong, and some
-series have no weekly pattern. For each hour the rule with the smallest error is chosen, judged by forecasts
-over the same distance for the same hours of its weekday in past weeks and for the last day.
+series have no weekly pattern. For each hour, the rule with the smallest error is chosen. The errors are those
+of forecasts over the same distance, for the same hours of the weekday in past weeks and for the last day.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Collect the seconds of every search in the block that the wall-clock limit ended; equal input may then
-    give another result."""
+    """Collect the durations, in seconds, of searches that the wall-clock limit ends while the block runs.
+    After such a search, equal input may give another result."""
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:

@@ -170,7 +170,8 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """Return the sums of subsets: the smallest and largest exactly, the range in between as a whole."""
+    """Return ranges that contain the sums of all subsets. The smallest and the largest sums are exact; one
+    range covers the sums between them."""
     whole = int(sizes.sum())
     small = smallest_sums(sizes, _SUMS)
     large = whole - small[::-1]

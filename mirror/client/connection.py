@@ -130,7 +130,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the end of an incomplete request, the last one on this connection."""
+        """Send the end of an incomplete request, which must be the last request on this connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication

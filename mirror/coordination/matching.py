@@ -109,12 +109,13 @@ class TopicMatching:
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream mirrors. Raises KeyError if its source is missing."""
+        """Return the source topics that a datastream mirrors. Raises KeyError if `topics` lacks
+        its source cluster."""
         return self.selected(datastream, topics) - self.limits(datastream.name).left_out
 
     def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream would mirror without limits. Raises KeyError if its
-        source is missing."""
+        """Return the source topics that a datastream would mirror without limits. Raises KeyError if
+        `topics` lacks its source cluster."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions changed by the leader. `look_again` is called after a conflicting change."""
+    """Stores definitions that the leader changed. `look_again`: called after a concurrent change of a
+    definition, to read it again."""
 
     def __init__(
         self,

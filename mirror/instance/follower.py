@@ -1,8 +1,8 @@
 """Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. If the store has not
-responded for longer than the lease allows (by this instance's clock), or if the session has ended, all
-workers are killed before another instance may start their lanes. After that, the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. All workers are killed
+if the store has not responded for longer than the lease allows (by this instance's clock), or if the session
+has ended. No other instance may start their lanes before that. After that, the instance joins again.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class GroupPlan:
 
     def check(self, request: PlanningRequest) -> None:
         """Raise PlanRejected if a partition has two tasks or was not requested, or if the name of a task does
-        not start with the group's name, since the task might belong to another group."""
+        not start with the group's name. Such a task might belong to another group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

@@ -261,8 +261,8 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: final reports of stopped lanes, and at the end the reports of the
-    remaining lanes, as `LaneReport` fields by name."""
+    """Message from a worker of a copy: the final reports of lanes that have stopped. Before the worker exits,
+    it also reports its remaining lanes. `reports`: fields of `LaneReport` by name, for each lane."""
 
     reports: tuple[dict[str, Any], ...]
 

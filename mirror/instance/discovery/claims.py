@@ -38,10 +38,10 @@ class TopicClaims:
     ) -> ClaimedTopics:
         """Return the topics that belong to the datastream's group, after recording new ones in one change.
 
-        A group that may no longer adopt topics keeps its adopted topics. Earlier versions
-        kept no records: for a group without a record of created topics, the topics that it copies count as
-        created; for a group without a record of adopted topics, they count as adopted. `present`: topics at
-        the destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
+        A group that may no longer adopt topics keeps its adopted topics. Earlier versions kept no records. If
+        a group has no record of created topics, the topics that it copies count as created. If a group has no
+        record of adopted topics, the topics that it copies count as adopted. `present`: topics at the
+        destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
         were created for the group.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
