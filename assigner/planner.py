@@ -151,9 +151,9 @@ class LoadPlanner:
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
         request, no task is removed because of a single observation. If no load is known, partitions keep
-        their tasks, because moves would be guesses. If `min_tasks` then requires more tasks, these are filled
-        by count. In freezes and outside of quiet hours, no task is removed and no full plan is chosen, but
-        overloads are relieved and tasks added.
+        their tasks, because moves would be guesses. If `min_tasks` then requires more tasks, the additional
+        tasks are filled by count. In freezes and outside of quiet hours, no task is removed and no full plan
+        is chosen, but overloads are relieved and tasks added.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)

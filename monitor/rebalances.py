@@ -53,8 +53,8 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances with that of the service. `record`: None if the service has
-        no shared record; then only rebalances by this monitor count."""
+        """Replace the record of recent rebalances with the record of the service. `record`: None if the
+        service has no shared record; then only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 

@@ -67,7 +67,7 @@ class LatencyAnswer(AnswerModel):
 
 
 class DatastreamGlance(AnswerModel):
-    """Overview of one datastream. Numbers of tasks are those of the datastream's group."""
+    """Overview of one datastream. Numbers of tasks apply to the whole group of the datastream."""
 
     name: str
     group: str
@@ -142,7 +142,7 @@ class OverviewAnswer(AnswerModel):
 
     instances: int
     silent_instances: list[str]
-    """Instances that did not respond. The sums do not include the lanes of these instances."""
+    """Instances that did not respond. The sums do not include the lanes of instances that did not respond."""
     is_complete: bool
     """True if all instances, including a leader, responded."""
     knows_incidents: bool
@@ -176,7 +176,7 @@ class OverviewData:
 
 
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
-    """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
+    """Return the datastreams by name, including damaged datastreams. `only`: restrict to this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for task in seen.sums:
         sums[task.group].append(task)

@@ -83,9 +83,9 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
     """Improve a placement in which all partitions have a task, where single chains find no further
     improvement.
 
-    A partition is moved to its own task unconditionally, chains find places for the displaced ones, and the
-    result is kept unless more bytes are displaced than before. Each round covers all displaced partitions in
-    random order. The search ends after some rounds without a gain.
+    A partition is moved to its own task unconditionally, chains find places for the displaced partitions, and
+    the result is kept unless more bytes are displaced than before. Each round covers all displaced partitions
+    in random order. The search ends after some rounds without a gain.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
@@ -139,7 +139,7 @@ class _Search:
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:
-        """Move a partition home and find places for displaced ones; revert if the cost rises."""
+        """Move a partition home and find places for displaced partitions; revert if the cost rises."""
         home = int(self._goal.homes[item])
         if home < 0 or self.task_of[item] == home:
             return
@@ -216,7 +216,8 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
-        """Return the cheapest extended parts: each partition moves to a task and displaces another one."""
+        """Return the cheapest extended parts: each partition moves to a task and displaces another
+        partition."""
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
         possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]

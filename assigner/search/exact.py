@@ -184,7 +184,7 @@ def fewest_moved_of_heavy(
     One dimension, sizes int64[n] by rank, rooms int64[m]. Any amount of a task's own small partitions may
     stay, or only amounts within the ranges (first to last, in units) of `staying`. If these ranges contain
     the sums of all subsets, the bound holds for every placement. `task_of`: heavy partitions are placed,
-    small ones stay in their tasks, which may then exceed their room.
+    small partitions stay in their tasks, which may then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)
@@ -219,7 +219,7 @@ def _highest(sizes: Ints, task_of: TaskOf) -> int:
 
 
 def _common_divisor(sizes: Ints, rooms: Ints) -> int:
-    """Return the common divisor of all sizes; rooms are rounded down to it without loss."""
+    """Return the common divisor of all sizes; rooms are rounded down to this divisor without loss."""
     shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
     while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
         shared *= 2

@@ -104,9 +104,9 @@ def assign_lpt(
     """Longest processing time first: assign each partition to the lightest task, in the order of `ranks`.
 
     `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated. Ties:
-    fewer partitions, then the lower task number. With two dimensions the lightest task is the one where the
-    sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if no
-    task may take one more.
+    fewer partitions, then the lower task number. With two dimensions, the lightest task is the task in which
+    the sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if
+    no task may take one more.
     """
     if sizes.shape[1] == 1:
         return _assign_lpt_bytes(sizes[ranks, 0], loads, counts, limits)

@@ -42,8 +42,8 @@ _PENALTY: Final = 3
 class KeptSetsQuestion:
     """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
     partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of available tasks;
-    `most`: maximum number of them that may have partitions. `incumbent`: a valid placement, if any. `effort`:
-    factor for all limits."""
+    `most`: maximum number of tasks that may have partitions. `incumbent`: a valid placement, if any.
+    `effort`: factor for all limits."""
 
     sizes: Ints
     homes: TaskOf

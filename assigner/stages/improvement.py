@@ -25,8 +25,8 @@ _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
 """A partition is heavy if its size is more than 1/10 of a task's room. The constant is the divisor."""
 _FEW_CELLS: Final = 4
-"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells, it
-runs if the result is above `_NEAR` times the bound."""
+"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells,
+the solver runs if the result is above `_NEAR` times the bound."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
 """Difference in units that is not worth another run of the solver: less than one byte per second."""
 _SUMS: Final = 4_000
@@ -91,7 +91,8 @@ def _by_the_heavy(
     small: _SmallPartitions,
     budget: _SolverBudget,
 ) -> RepairedPlacement:
-    """Alternate between solving for the heavy partitions and repacking the small ones until both agree."""
+    """Alternate between solving for the heavy partitions and repacking the small partitions until both
+    agree."""
     tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
     rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
     seed = inputs.seed
@@ -128,7 +129,8 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions; evict the lightest small ones from tasks above their room and place them."""
+    """Keep the heavy partitions; evict the lightest small partitions from tasks above their room, and place
+    them again."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}

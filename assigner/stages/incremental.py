@@ -268,7 +268,7 @@ def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
     """Return whether levelling relieves the fullest task by at least `least_gain`. Always True if a task is
-    added, because the new task must get partitions. Tasks above usable capacity are relieved anyway."""
+    added, because the new task must get partitions. Tasks above usable capacity are always relieved."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)
@@ -280,7 +280,7 @@ def _is_gain_worth_moves(
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
     """Return the tasks whose load must be reduced to the target: in a rebalance, all tasks above the target;
     otherwise, tasks with a lasting overload. If a task is added, the band does not apply, because the new
-    task should relieve current ones."""
+    task should relieve current tasks."""
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:

@@ -13,7 +13,7 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """`places`: numbers of the available tasks, ascending; `most`: maximum number of them that may have
+    """`places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
     partitions. `room`: capacity of each task, in units."""
 
     places: Ranks

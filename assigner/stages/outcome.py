@@ -23,11 +23,11 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 @dataclass(frozen=True, slots=True)
 class StageOutcome:
-    """Result of a stage. Current tasks keep their numbers; new ones are numbered from `homes` upward.
+    """Result of a stage. Current tasks keep their numbers; new tasks are numbered from `homes` upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
-    regardless of limits; `task_bound`: lower bound on them. `moved_bound`: in units, 0 if a full plan may
-    move anything. `target`: int64[D]. `why`: reason for the number of tasks.
+    regardless of limits; `task_bound`: lower bound on that number. `moved_bound`: in units, 0 if a full plan
+    may move anything. `target`: int64[D]. `why`: reason for the number of tasks.
     """
 
     task_of: TaskOf

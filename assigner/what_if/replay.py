@@ -30,7 +30,7 @@ from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 _LAST_MS: Final = 10**14
-"""Latest supported hour (in the year 5138), so that all hours, including forecast ones, can be formatted."""
+"""Latest supported hour (in the year 5138), so that all hours, including forecast hours, can be formatted."""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Partition loads by the start of the hour in epoch milliseconds."""

@@ -221,7 +221,7 @@ class Cluster:
         return connection
 
     async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace a silent connection if the broker responds on a new one."""
+        """Replace an unresponsive connection if the broker responds on a new connection."""
         self._probed_at[place] = inf
         endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
         try:

@@ -59,7 +59,7 @@ class ClusterRights:
     """Access rights on one cluster, as lists of names in which `*` matches any text.
 
     `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
-    of the datastream may read the positions of these groups.
+    of the datastream may read the positions of the groups in `groups`.
     """
 
     readers: Sequence[str] = _EVERYBODY

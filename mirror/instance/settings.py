@@ -185,7 +185,7 @@ class OwnerQuotaSettings(Settings):
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
     """Maximum sum of the quotas (`quota.bytes_per_second`) of the owner's datastreams. If this limit is set,
-    each of these datastreams must have a quota. 0 means no limit."""
+    each datastream of the owner must have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
     beyond the limit are not copied, even if a topic grows later. 0 means no limit."""

@@ -59,4 +59,4 @@ def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tupl
 
 SMALL_LIMIT: Final = 8192
 SMALL: Final = tuple(encode(number) for number in range(SMALL_LIMIT))
-"""Precomputed zigzag varints of 0 to 8191 (one or two bytes), the common ones."""
+"""Precomputed zigzag varints of the common numbers 0 to 8191 (one or two bytes)."""

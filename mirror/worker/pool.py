@@ -188,7 +188,7 @@ class WorkerPool:
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
         """Return the worker whose process sent the item, or None if the item is from a former process. If the
-        item reports that the process is ready, record this."""
+        item reports that the process is ready, record the readiness and the data plane of the process."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None

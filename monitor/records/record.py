@@ -53,7 +53,7 @@ class Phase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
     """An event at `time_ms` (epoch ms). `times`: number of occurrences. If the event has occurred more than
-    once, `time_ms` is the time of the last occurrence and `first_ms` that of the first."""
+    once, `time_ms` is the time of the last occurrence, and `first_ms` the time of the first occurrence."""
 
     time_ms: int
     phase: Phase

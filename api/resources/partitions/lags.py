@@ -272,7 +272,7 @@ class PartitionGaps(StoredPartition):
 
 
 def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
-    """Return the holes between the runs of a map and after the last one."""
+    """Return the holes between the runs of a map, and after the last run."""
     begins = [*(run.source for run in runs[1:]), end]
     ends = [run.source + run.length for run in runs]
     return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]

@@ -69,7 +69,7 @@ class TopicClient:
         )
 
     def close(self) -> None:
-        """Close the connections in the background; the next call opens new ones."""
+        """Close the connections in the background; the next call opens new connections."""
         self._loop.post(lambda _: self._session.close())
 
     def ends(self) -> Mapping[int, int]:

@@ -166,7 +166,7 @@ class KafkaStore:
         await self.submit(Heartbeat(self.identity.name, contact.send(self.loop.now())))
 
     async def end_session(self) -> None:
-        """End the session, and do not open another one. Raises Unreachable."""
+        """End the session, and do not open another session. Raises Unreachable."""
         self._is_leaving = True
         if self._contact is not None:
             self._contact, self.state = None, SessionState.LOST

@@ -140,7 +140,7 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Raise InvalidRequest if the principal lacks rights on the clusters with these ids. Raise
+        """Raise InvalidRequest if the principal lacks rights on the clusters with the given ids. Raise
         IllegalTransition if a datastream of another owner uses the same address."""
         addresses = {cluster: identity for cluster, identity in identities.items() if is_address(cluster)}
 

@@ -17,7 +17,7 @@ _SUSPENDED_SHARE: Final = 2 / 3
 """The session is suspended if no heartbeat was read back for this share of the session timeout."""
 _MOST_PENDING: Final = 2
 """Maximum number of heartbeats sent but not read back yet. Further heartbeats would only wait behind the
-unread ones."""
+heartbeats that were not read back."""
 
 
 class SessionContact:

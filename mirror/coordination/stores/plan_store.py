@@ -235,8 +235,8 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return the unreadable parts. The leader plans the groups of these parts again, which rewrites the
-        parts."""
+        """Return the unreadable parts. The leader plans the groups of the unreadable parts again, which
+        rewrites the parts."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:

@@ -36,7 +36,7 @@ class TopicClaims:
         present: Collection[str],
         mirrored: Collection[str],
     ) -> ClaimedTopics:
-        """Return the topics that belong to the datastream's group, after recording new ones in one change.
+        """Return the topics that belong to the datastream's group, after recording new topics in one change.
 
         A group that may no longer adopt topics keeps its adopted topics. Earlier versions kept no records. If
         a group has no record of created topics, the topics that it copies count as created. If a group has no

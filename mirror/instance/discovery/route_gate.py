@@ -226,8 +226,8 @@ class _Facts:
 class _Verdicts:
     """Verdicts on the routes before and after the change, now and when the copied topics exist.
 
-    `before` and `known` use the former definition, `after` and `foreseen` the new one. `known` and `foreseen`
-    assume that the topics copied under that definition exist.
+    `before` and `known` use the former definition, `after` and `foreseen` the new definition. `known` and
+    `foreseen` assume that the topics copied under that definition exist.
     """
 
     before: RouteVerdict

@@ -198,7 +198,8 @@ class RouteWatch:
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
-    """Return all datastreams except those being deleted; paused ones keep their topics."""
+    """Return all datastreams except datastreams that are being deleted. Paused datastreams keep their
+    topics."""
     return [datastream for datastream in datastreams if datastream.status is not DatastreamStatus.DELETING]
 
 

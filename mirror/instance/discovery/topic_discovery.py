@@ -300,7 +300,7 @@ class TopicDiscovery:
         return known.found
 
     def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics; the previous result stays until there is a new one."""
+        """Request the hidden topics; the previous result stays until there is a new result."""
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)

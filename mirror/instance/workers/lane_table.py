@@ -328,7 +328,7 @@ class LaneTable:
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
+        `answered_at`: time of their worker's previous measurements. `at`: time of the measurements; default
         now (both in monotonic seconds). `waiting`: lanes with overdue responses. `limited`: lanes whose rate
         is limited by the TCP window of a distant broker.
         """

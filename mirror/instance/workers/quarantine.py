@@ -50,7 +50,8 @@ _ANYWHERE: Final = CellPlacement()
 class _Trial:
     """Suspects that share a cell.
 
-    `since`: time at which their lanes were started there. `until`: time until which the cell waits for them.
+    `since`: time at which their lanes were started there. `until`: time until which the cell waits for the
+    lanes.
     """
 
     groups: frozenset[GroupName]
@@ -98,8 +99,8 @@ class Quarantine:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker other than a cell, `seconds` after lanes of these groups were last
-        started in it.
+        """Record the crash of a worker other than a cell, `seconds` after lanes of the given groups were last
+        started in the worker.
         """
         suspects = []
         for group in groups:

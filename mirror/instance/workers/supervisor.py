@@ -105,7 +105,8 @@ class Supervisor:
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Latest clock skew of a broker by cluster, without outdated ones. Safe to read from any thread."""
+        """Latest clock skew of a broker by cluster, without outdated measurements. Safe to read from any
+        thread."""
         since = self._clock.monotonic() - _CLOCK_SECONDS
         return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 
@@ -263,7 +264,7 @@ class Supervisor:
         return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Distribute quotas: bytes per second for each task of these groups, to every worker."""
+        """Send the quotas of the given groups (bytes per second for each task) to every worker."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
@@ -329,7 +330,7 @@ class Supervisor:
         self._sums = known
 
     def restart_dead(self) -> None:
-        """Restart workers whose delay has passed, kill unresponsive ones, and move suspects to or from
+        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects to or from
         cells."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):

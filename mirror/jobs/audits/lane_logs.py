@@ -30,8 +30,8 @@ class LaneEnds(NamedTuple):
 
 
 class LaneLogs(NamedTuple):
-    """Ranges [start, end) of both logs of a lane, and what is stored about it. `window`: see `LogWindows`.
-    `open_to`: end of the destination log, with records of open transactions."""
+    """Ranges [start, end) of both logs of a lane, and the stored state of the lane. `window`: see
+    `LogWindows`. `open_to`: end of the destination log, with records of open transactions."""
 
     source: tuple[int, int]
     target: tuple[int, int]

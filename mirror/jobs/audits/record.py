@@ -113,7 +113,8 @@ class LaneAudit:
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
         """Return the state without faults whose records were deleted by retention in the meantime. The
-        retention of the source decides if the source had the record, otherwise that of the destination."""
+        retention of the source decides if the source had the record, otherwise the retention of the
+        destination."""
         kept = tuple(
             one
             for one in self.faults

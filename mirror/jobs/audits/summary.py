@@ -56,7 +56,7 @@ class TopicAudit:
     @property
     def complete_through_ms(self) -> int | None:
         """Time before which every record of the topic is at the destination. None if unknown, also while a
-        partition has no owner and is therefore not among the audited ones."""
+        partition has no owner and is therefore not audited."""
         return self.through_ms if set(self.partitions).issuperset(range(self.expected)) else None
 
     @property

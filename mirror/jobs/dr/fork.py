@@ -223,8 +223,8 @@ def loss_of(
     seconds: Mapping[TopicPartition, float],
 ) -> Loss:
     """Return the loss that a failover would cause now. `source_ends`: source end offsets that are newer than
-    the ends stored with checkpoints. `log_ends`: target end offsets; the last records before them may be
-    copies without a checkpoint."""
+    the ends stored with checkpoints. `log_ends`: end offsets of the target; the last records before these
+    offsets may be copies without a checkpoint."""
     found = []
     for place in sorted({*places, *lanes}):
         lane = lanes.get(place)
@@ -251,7 +251,7 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Return the offsets of `before`, updated with those of `later`."""
+    """Return the offsets of `before`, updated with the offsets of `later`."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 

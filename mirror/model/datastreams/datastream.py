@@ -114,9 +114,9 @@ class LatencyObjective:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
-    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including new ones.
-    The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed. `requested_by`: empty
-    if the request does not name the requester."""
+    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including partitions
+    that are added later. The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed.
+    `requested_by`: empty if the request does not name the requester."""
 
     numbers: frozenset[int] | None
     reason: str

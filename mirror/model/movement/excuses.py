@@ -108,7 +108,7 @@ def with_resumption(
 class ExcusedLane:
     """State of a lane's excuse until the lane has caught up once. `patience_ms`: time allowed for catching
     up, in ms. The time allowed also ends if the backlog has not shrunk for `_PROGRESS_MS`. Afterwards,
-    records behind those of the excuse count again, but the records of the excuse still do not."""
+    records behind the records of the excuse count again, but the records of the excuse still do not."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 

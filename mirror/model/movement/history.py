@@ -281,7 +281,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
-    """Add a waypoint; replace the last one if it is too close to its predecessor."""
+    """Add a waypoint; replace the last waypoint if it is too close to its predecessor."""
     is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), sample)
 

@@ -79,8 +79,8 @@ class PositionWatch:
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of withheld positions since the last reported one. The last few withheld positions are in
-        the ring buffer `_steps`."""
+        """Number of positions withheld since the last reported position. The last few withheld positions are
+        in the ring buffer `_steps`."""
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()

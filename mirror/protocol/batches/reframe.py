@@ -51,7 +51,7 @@ def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
 
 
 def extend(runs: list[Run], first: int, count: int) -> None:
-    """Append a run, or extend the last one if adjacent."""
+    """Append a run, or extend the last run if adjacent."""
     if runs:
         last_first, last_count = runs[-1]
         if last_first + last_count == first:
