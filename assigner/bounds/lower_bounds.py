@@ -56,7 +56,8 @@ def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:
-    """Return L1: the total divided by the capacity of a task, as if partitions were divisible."""
+    """Return the bound L1: the total load divided by the capacity of a task, as if partitions were
+    divisible."""
     return -(-int(sizes.sum()) // room)
 
 
@@ -141,7 +142,8 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 
 
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
-    """Return a lower bound on the bytes that must make way for new partitions, each above half the target.
+    """Return a lower bound on the bytes that must leave tasks to make room for new partitions, each larger
+    than half of the target.
 
     `loads`: int64[m], load of tasks without the partitions that must leave anyway. Two such new partitions
     cannot share a task, and the bytes that must leave a task are convex in its load. The cheapest solution is
@@ -158,7 +160,8 @@ def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
     sets.
 
     `costs`: int64[n], none negative. Each set results from a cheaper set if one member is replaced with the
-    next in the order of costs. So a heap of such sets returns the sets in order.
+    next in the order of costs. A heap of the sets that result in this way therefore returns the sets in
+    order.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

@@ -227,7 +227,8 @@ def _checked(current: TaskOf, count: int) -> TaskOf:
 
 
 def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
-    """Return the units of the first dimension that leave their task; new partitions (home -1) move nothing.
+    """Return the load that leaves its task, in units of the first dimension. New partitions (home -1) do not
+    count.
 
     `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
     """

@@ -1,4 +1,5 @@
-"""Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
+"""Ejection chains in one dimension: a partition returns to its task and displaces another partition, which
+returns to its task, and so on.
 
 A chain starts with a partition displaced from its task, or without a task. The partition moves to
 its own task (or to any task) and displaces another partition, which moves and displaces the next one, until
@@ -28,7 +29,7 @@ _FRUITLESS: Final = 2
 """Number of rounds without a gain after which the search ends."""
 _FAR: Final = np.int64(2**62)
 _OUTSIDE: Final = np.int64(2**61)
-"""Value of assigning a task to a partition without one."""
+"""Value of assigning a task to a partition that has none."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -121,7 +122,8 @@ class _Search:
         return [int(item) for item in displaced[order]]
 
     def cost(self) -> int:
-        """Return the units displaced from home, plus a much larger cost for each partition without a task."""
+        """Return the cost of the placement: the units that are not in their own task, plus a much larger cost
+        for each partition without a task."""
         outside = int(np.count_nonzero(self.task_of < 0))
         return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
 
@@ -162,8 +164,8 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions whose removal makes room, chosen by lowest cost and then by lowest load, in
-        descending order of load. None if no removal suffices."""
+        """Return the partitions to remove from a task to make room: the set with the lowest cost and, among
+        these, the lowest load. The result is in descending order of load. None if no removal suffices."""
         members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
         masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
         is_home = self._goal.homes[members] == task
@@ -177,7 +179,7 @@ class _Search:
         return [int(member) for member in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Find and apply the best chain from here; return the moved partitions, if any."""
+        """Find and apply the best chain that starts at a partition; return the moved partitions, if any."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -216,8 +218,8 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
-        """Return the cheapest extended parts: each partition moves to a task and displaces another
-        partition."""
+        """Return the cheapest extensions of the partial chains: each partition moves to a task and displaces
+        another partition."""
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
         possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]
@@ -237,7 +239,8 @@ class _Search:
         return _ChainStep(items, lowest[items], seen, parent)
 
     def _carry_out(self, steps: list[_ChainStep], end: _End) -> list[int]:
-        """Apply a chain from end to start: each partition takes the place that the next one left."""
+        """Apply a chain from its end to its start: each partition takes the place that the next partition has
+        left."""
         row, task, moved = end.row, end.task, []
         for step in reversed(steps[: end.depth + 1]):
             item = int(step.item[row])

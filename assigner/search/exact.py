@@ -253,7 +253,7 @@ class _Model:
         return self._cells[rank][task]
 
     def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
-        """Return the task's load as an expression."""
+        """Return the load of a task as an expression of the model."""
         weights = self._sizes[:, dimension].tolist()
         return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
 
@@ -264,7 +264,7 @@ class _Model:
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the search at this placement."""
+        """Start the search at the given placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
@@ -325,7 +325,8 @@ class CoverProgram:
 
 @dataclass(frozen=True, slots=True)
 class PackingColumn:
-    """A column. `cost` of each use, in units; `entries`: coefficients by row; `most`: limit of uses."""
+    """A column. `cost`: cost of each use, in units; `entries`: coefficients by row; `most`: maximum number of
+    uses."""
 
     cost: int
     entries: Mapping[int, int]

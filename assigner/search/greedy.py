@@ -19,7 +19,7 @@ _TAIL_SHARE: Final = 10_000
 
 
 def tail_start(sizes: Ints) -> int:
-    """Return the first rank of the tail: from here on partitions are levelled by count, not by load.
+    """Return the first rank of the tail. Partitions of the tail are distributed evenly by count, not by load.
 
     `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
     is lightest by a minimal difference.
@@ -32,7 +32,8 @@ def tail_start(sizes: Ints) -> int:
 
 
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
-    """Return tasks for `tail` partitions that level the counts; -1: no room.
+    """Return a task for each of `tail` partitions, so that the numbers of partitions per task become as equal
+    as possible; -1 if no task has room.
 
     `counts`: int64[m] before. `closed`: bool[m], tasks that receive partitions only if no other task can.
     """
@@ -55,7 +56,8 @@ def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
 
 
 def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
-    """Return the number that each task receives if the lowest are filled first, up to `most`."""
+    """Return the number of partitions that each task receives if the tasks with the fewest partitions are
+    filled first, up to `most`."""
     low, high = 0, most
     while low < high:
         level = (low + high + 1) // 2
@@ -71,7 +73,8 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return the slots in rounds over all tasks, so that heavier partitions are distributed."""
+    """Return the slots of all tasks in turn (one slot of each task, then the next), so that heavier
+    partitions are distributed."""
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
     turn = np.arange(len(owner)) - starts

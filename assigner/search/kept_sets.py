@@ -2,9 +2,9 @@
 generation.
 
 There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes that it
-gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples
-them: all partitions that are given away or new are in a pattern, and the number of patterns of a weight is at
-most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
+gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples the
+two kinds: all partitions that are given away or new are in a pattern, and the number of patterns of a weight
+is at most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
 interchangeable, which reduces the number of equivalent solutions. Prices of sizes make the best kept set of a
 task a knapsack problem, and one knapsack over all sizes prices the patterns of every weight (Gilmore and
 Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961). The bound
@@ -40,10 +40,10 @@ _PENALTY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
-    partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of available tasks;
-    `most`: maximum number of tasks that may have partitions. `incumbent`: a valid placement, if any.
-    `effort`: factor for all limits."""
+    """Input of the choice of kept sets. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n],
+    task in which a partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of
+    available tasks; `most`: maximum number of tasks that may have partitions. `incumbent`: a valid placement,
+    if any. `effort`: factor for all limits."""
 
     sizes: Ints
     homes: TaskOf
@@ -115,7 +115,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _KeptSet:
-    """A task and the own partitions that it keeps."""
+    """A task and the current partitions that it keeps."""
 
     task: int
     items: tuple[int, ...]
@@ -285,8 +285,8 @@ class _Generation:
         return table, taken
 
     def _grow(self, prices: Ints, levels: npt.NDArray[np.float64]) -> bool:
-        """Add the most valuable pattern of each weight and kept set of each task; return False if none is
-        missing."""
+        """Add the most valuable pattern of each weight, and the most valuable kept set of each task. Return
+        False if the program already has all of them."""
         table, taken = self._filled(self._grid.above, prices[self._class_of])
         wanted = np.flatnonzero(table > levels + 1)
         grown = False

@@ -23,7 +23,7 @@ from assigner.stages.placement import RepairedPlacement, place_homeless
 
 _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
-"""A partition is heavy if its size is more than 1/10 of a task's room. The constant is the divisor."""
+"""Divisor: a partition is heavy if its size is more than 1/10 of a task's room."""
 _FEW_CELLS: Final = 4
 """With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells,
 the solver runs if the result is above `_NEAR` times the bound."""
@@ -39,7 +39,7 @@ Ranges = list[tuple[int, int]]
 class _SolverBudget:
     """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
 
-    A run usually needs about one second, and sometimes much more. Another seed is then faster.
+    A run usually needs about one second, and sometimes much more. If it does, another seed is faster.
     """
 
     rounds: int
@@ -153,7 +153,8 @@ class _SmallPartitions:
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
-        """Record the feasible sums of tasks that gave more than assumed; return True if any record is new."""
+        """Record the feasible sums of tasks that gave away more than the solver assumed; return True if any
+        record is new."""
         before = dict(self.staying)
         for task, eviction in evictions.items():
             if eviction.given <= eviction.excess + NEGLIGIBLE_UNITS:
@@ -204,7 +205,7 @@ def _better(
 def _by_all(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
 ) -> RepairedPlacement:
-    """Let the solver place all concerned partitions exactly."""
+    """Let the solver place the partitions in `concerned` exactly."""
     state = best.state
     rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
     incumbent = state.task_of[concerned] if _is_right(inputs, state) else None

@@ -77,7 +77,8 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
 
 
 def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
-    """Return the rows. `needed`: tasks for the middle and for the high end of each hour."""
+    """Return the forecast of each hour. `needed`: tasks for the middle and for the upper bound of the
+    forecast of each hour."""
     rows = []
     for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):
         low, middle, high = (float(part[number]) * growth for part in found.totals)
