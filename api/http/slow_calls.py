@@ -191,6 +191,6 @@ class SlowCalls:
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Wait until the other call has ended. Raises Busy after `seconds`."""
+    """Wait until the call that uses the cluster has ended. Raises Busy after `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

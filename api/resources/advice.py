@@ -39,9 +39,9 @@ class HoursAnswer(Hours, RecordAnswer):
 @dataclass(frozen=True)
 class PastNeedAnswer(PastNeed, RecordAnswer):
     """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
-    current number of tasks. `peak_task_hours`: with the number of tasks that the busiest hour needed.
-    `needed_task_hours`: with the number that each hour needed for its mean load, regardless of limits; no
-    hourly sizing can need fewer."""
+    current number of tasks. `peak_task_hours`: task-hours with the number of tasks that the busiest hour
+    needed. `needed_task_hours`: with the number that each hour needed for its mean load, regardless of
+    limits; no hourly sizing can need fewer."""
 
 
 class AdviceAnswer(BaseModel):

@@ -44,8 +44,8 @@ PART: Final = "audit"
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _MOST_WINDOWS: Final = 1
-"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind. A
-watermark is then less than two windows behind."""
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind.
+With this limit, a watermark is less than two windows behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 

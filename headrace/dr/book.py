@@ -36,8 +36,8 @@ _FOLDER: Final = "dr"
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect to the coordination store for a command. If the store is embedded, the instance keeps it open.
-    Pairs then use a separate embedded store, which only one command at a time can open.
+    """Connect to the coordination store for a command. An instance keeps an embedded store open, so in this
+    case the states of pairs are in a separate embedded store, which only one command at a time can open.
 
     Raises StoreInUse, and the errors of the store's client.
     """

@@ -172,7 +172,7 @@ class Admission:
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """Like `check`, but for a stored datastream, and only for the given clusters. Raises
+        """Check a stored datastream like `check`, but only its rights on the given clusters. Raises
         InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(

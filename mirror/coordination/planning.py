@@ -389,7 +389,8 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """Return the planner's input for a group. Without known loads, requests to move placed partitions are
-    ignored. Limits that require more tasks apply even then, unless the planner waits for loads."""
+    ignored. Limits that require more tasks apply even without known loads, unless the planner waits for
+    loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False

@@ -14,7 +14,7 @@ SHARE: Final = 0.7
 
 
 class Contact(Protocol):
-    """Contact of a session with its server."""
+    """Times of the last contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
         """Return the timeout granted by the server, which may be less than requested."""

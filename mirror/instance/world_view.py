@@ -49,7 +49,8 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Maximum time that a request waits for a slow load provider. The group is then planned without loads."""
+"""Maximum time that a request waits for a slow load provider. After this time, the group is planned without
+loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which an observation is retried if its provider fails."""
@@ -258,7 +259,8 @@ class WorldView:
     def _with_frozen_groups(self, world: World) -> World:
         """Return the world with the groups that must not have optional moves now.
 
-        In a freeze window, these are all groups; otherwise, the groups that are outside their quiet hours.
+        In a freeze window, the result contains all groups; otherwise, the groups that are outside their quiet
+        hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)

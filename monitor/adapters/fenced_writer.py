@@ -1,4 +1,4 @@
-"""Writer of a topic with a single writer.
+"""Writes to a topic that must have only one writer at a time.
 
 A writer that acquires the transactional id gets a higher producer epoch than the previous writer. A
 transaction marker with this epoch makes the broker reject all later batches of the previous writer, which may

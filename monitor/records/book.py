@@ -134,8 +134,8 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Add the bad time of an evaluation. A new incident also gets the bad time before its detection,
-        unless the previous incident has counted it."""
+        """Add the time of an evaluation in which records were late. A new incident also gets the late time
+        before its detection, unless the previous incident has counted it."""
         if record is None:
             return None
         name = DatastreamName(record.datastream)
@@ -274,8 +274,8 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record after an evaluation that could not evaluate any datastream. A missed objective still
-    counts as missed."""
+    """Return the record after an evaluation that could not evaluate any datastream. An objective that was
+    missed before still counts as missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -365,8 +365,9 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the bad time of an evaluation. Times from reports of late records take precedence over verdicts,
-    because a verdict stays bad for as long as its window contains late records."""
+    """Return the time, within an evaluation, in which records were late. Times from reports of late records
+    take precedence over verdicts, because a verdict stays bad for as long as its window contains late
+    records."""
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]

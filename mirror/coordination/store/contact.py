@@ -1,5 +1,5 @@
-"""Session of this process with a shared log, judged by the clock of this process. Pure; times are monotonic
-seconds.
+"""State of this process's session with a shared log, judged by the clock of this process. Pure; times are
+monotonic seconds.
 
 Another instance ends the session only if it has read no heartbeat for one timeout. The session is therefore
 never ended earlier than one timeout after this process sent the last heartbeat that it has read back.

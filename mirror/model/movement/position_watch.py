@@ -67,7 +67,8 @@ class _MutablePosition:
 
 
 class PositionWatch:
-    """Filter for one lane, starting with its first report. Times are monotonic seconds."""
+    """Decides which positions of one lane are reported, starting with the first report of the lane. Times are
+    monotonic seconds."""
 
     def __init__(self) -> None:
         self._turn = self._life = -1
