@@ -117,7 +117,7 @@ class _Round:
 
 
 class ForesightTurn:
-    """Computation of the leader. Not thread-safe."""
+    """Computes the advice while the instance is leader. Not thread-safe."""
 
     def __init__(self, means: Means, needs: PastNeeds | None = None) -> None:
         self._means = means

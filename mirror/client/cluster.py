@@ -45,7 +45,8 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role; a broker may close each on the first request."""
+"""Minimum interval between connections for a role, because a broker may close each connection at its first
+request."""
 
 
 class Cluster:

@@ -37,8 +37,8 @@ class Promptness:
     """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
 
     After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: due time of a response: when the request was sent, plus the wait for which the request
-    allows; without transfer and processing.
+    seconds. `sent_at`: due time of a response: send time of the request plus the wait that the request
+    allows, without the time for transfer and processing.
     """
 
     __slots__ = ("_until", "seconds", "since", "usual")

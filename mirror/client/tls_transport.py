@@ -1,7 +1,7 @@
 """Non-blocking socket I/O with TLS.
 
-A TLS record has 16 KB, and OpenSSL would receive each with two system calls. Encrypted bytes therefore pass
-through buffers in memory, and one system call receives or sends many records.
+A TLS record has 16 KB, and OpenSSL would receive each record with two system calls. Encrypted bytes therefore
+pass through buffers in memory, and one system call receives or sends many records.
 """
 
 from __future__ import annotations

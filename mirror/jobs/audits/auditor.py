@@ -417,6 +417,7 @@ class Auditor:
 
 
 def is_sampled(name: str, place: TopicPartition, window_ms: int) -> bool:
-    """Return whether the mode `sampled` compares the records of a window. All instances choose the same."""
+    """Return whether the mode `sampled` compares the records of a window. All instances select the same
+    windows."""
     seed = zlib.crc32(f"{name}/{place.topic}/{place.partition}/{window_ms}".encode())
     return seed < SAMPLED_SHARE * 2**32

@@ -39,8 +39,8 @@ class TopicAudit:
     partitions are at the destination, by their timestamps; None if unknown. `waiting`: number of copied
     source offsets that are not yet audited. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number
     of further faults. `problem`: reason why a partition could not be audited, empty if there is none. `late`:
-    number of overdue source offsets, counted in the oldest such window of each partition. `expected`: number
-    of partitions of the source topic."""
+    number of overdue source offsets, counted in the oldest window of each partition that has any. `expected`:
+    number of partitions of the source topic."""
 
     datastream: DatastreamName
     topic: str

@@ -23,7 +23,7 @@ from mirror.protocol.control.rights import AclOperation, topic_rights
 from mirror.wording import first_few
 
 _AT_ONCE: Final = 500
-"""ACLs in one request."""
+"""Maximum number of ACLs in one request."""
 _NAMES_SHOWN: Final = 5
 _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 

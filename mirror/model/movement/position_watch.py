@@ -96,7 +96,8 @@ class PositionWatch:
         self._looked_end = 0
 
     def turn(self, number: int, life: int) -> None:
-        """Set turn and life of the lane (`LanePosition`); after a change the next position is reported."""
+        """Set `turn` and `life` of the lane (see `LanePosition`). If either has changed, the next position is
+        reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()
