@@ -22,7 +22,8 @@ from headrace.process.machine_code import HOME, build_folder, is_built
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `build` and `check`. For `check`, FAILED means that the build is missing but possible."""
+"""Exit codes of `build` and `check`. `check` exits with FAILED if the build is missing although it is
+possible on this machine."""
 
 
 def check(home: Path = HOME) -> int:
