@@ -16,7 +16,7 @@ class PinotSettings(Settings):
     """Addresses of Pinot, and options of its tables."""
 
     controller: Address = "127.0.0.1:9000"
-    """Controller, as `host:port`; tables are applied there."""
+    """Controller, as `host:port`, to which tables are applied."""
     broker: Address = "127.0.0.1:9001"
     """Broker for queries, as `host:port`."""
     tls: bool = False

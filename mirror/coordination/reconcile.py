@@ -104,9 +104,9 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Return the desired lanes that are not running here, and that no other instance holds. `others` must be
-    read after our own holding was published. A value of None means that the instance has not published a
-    holding, and therefore has not started any lanes.
+    """Return the desired lanes that this instance does not run yet, and that no other instance holds.
+    `others` must be read after our own holding was published. A value of None means that the instance has not
+    published a holding, and therefore has not started any lanes.
 
     `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
     writes. Lanes are not taken over from an instance with a newer epoch.

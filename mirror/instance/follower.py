@@ -2,7 +2,8 @@
 
 One thread decides; watches, session states and workers only put items into the inbox. All workers are killed
 if the store has not responded for longer than the lease allows (by this instance's clock), or if the session
-has ended. No other instance may start their lanes before that. After that, the instance joins again.
+has ended. No other instance may start their lanes before all workers are killed. The instance then joins
+again.
 """
 
 from __future__ import annotations

@@ -198,7 +198,8 @@ _PHASES: Final = frozenset(Phase)
 
 
 class StoredMonitorState(NamedTuple):
-    """Stored state of a monitor: incidents, and notes by id. A note is opaque here."""
+    """Stored state of a monitor: incidents, and notes by id. The content of a note is opaque to this
+    module."""
 
     records: Sequence[IncidentRecord] = ()
     notes: Mapping[str, bytes] = {}

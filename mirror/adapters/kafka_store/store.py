@@ -1,8 +1,8 @@
 """The store on Kafka: a replica that follows the log, and the session of this process.
 
-Everything here runs on one event loop. A command is written to the log. The result of a command is known when
-the replica reads the command back. Other threads read the replica directly, and submit commands through
-`session.py`.
+All code of this module runs on one event loop. A command is written to the log. The result of a command is
+known when the replica reads the command back. Other threads read the replica directly, and submit commands
+through `session.py`.
 """
 
 from __future__ import annotations

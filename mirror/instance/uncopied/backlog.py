@@ -25,7 +25,7 @@ _MOST_PARTITIONS: Final = 2_000
 unknown."""
 
 Route = tuple[ClusterRef, str]
-"""A source cluster, and the consumer group to which a datastream commits its positions there."""
+"""A source cluster, and the consumer group to which a datastream commits its positions on that cluster."""
 
 
 class Backlog:

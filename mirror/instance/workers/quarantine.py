@@ -50,8 +50,8 @@ _ANYWHERE: Final = CellPlacement()
 class _Trial:
     """Suspects that share a cell.
 
-    `since`: time at which their lanes were started there. `until`: time until which the cell waits for the
-    lanes.
+    `since`: time at which the lanes of the suspects were started in the cell. `until`: time until which the
+    cell waits for the lanes.
     """
 
     groups: frozenset[GroupName]

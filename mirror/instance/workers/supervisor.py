@@ -245,7 +245,7 @@ class Supervisor:
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
-        """Return the lanes that should run here but have no worker process now."""
+        """Return the lanes that this instance should run, but that have no worker process now."""
         ended = (worker.slot.restart_at for worker in self._pool.everyone if worker.process is None)
         until = [moment for moment in ended if moment is not None]
         reason = NO_WORKER

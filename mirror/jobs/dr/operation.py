@@ -56,7 +56,7 @@ class Step(StrEnum):
     """The datastreams to the target are deleted. Datastreams in the opposite direction run, and copy from the
     end offsets of the target."""
     OPEN = "OPEN"
-    """Producers may write at the target. From here, only another switch-over leads back."""
+    """Producers may write at the target. After this step, only another switch-over leads back."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
