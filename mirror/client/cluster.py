@@ -45,8 +45,7 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role, because a broker may close each connection at its first
-request."""
+"""Minimum interval between connections for a role, as a broker may close each at its first request."""
 
 
 class Cluster:

@@ -37,8 +37,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip above which distance limits a connection's rate. Within a data centre, a round trip takes about
-0.2 ms."""
+"""Round trip above which distance limits a connection's rate (within a data centre: about 0.2 ms)."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the loop serves other sockets."""

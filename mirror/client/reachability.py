@@ -185,8 +185,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all brokers except the given ones, because the client no longer connects to the
-        others."""
+        """Drop the state of all other brokers, because the client no longer connects to them."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]

@@ -52,9 +52,8 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: latest state of the alert. `is_inherited`: whether only a previous
-    monitor has observed the condition. `is_inhibited`: whether another alert has already paged for the same
-    fault."""
+    """An observed condition. `alert`: latest alert of it. `is_inherited`: whether only a previous monitor has
+    observed the condition. `is_inhibited`: whether another alert has already paged for the fault."""
 
     alert: Alert
     since: ClockReading
@@ -137,8 +136,7 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after an evaluation by the monitor. `own`: alerts about the monitor
-        itself."""
+        """Return the alerts that fire after an evaluation. `own`: alerts about the monitor itself."""
         self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
             name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
@@ -299,8 +297,7 @@ class Conditions:
     def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
-        At most one alert starts per evaluation. Firing alerts continue even while the burn rate is
-        unknown."""
+        At most one alert starts per evaluation. Firing alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -335,8 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that the current evaluation did not observe, except those whose alert still
-        fires."""
+        """Drop conditions that the current evaluation did not observe, unless their alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()

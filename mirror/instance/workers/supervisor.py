@@ -105,8 +105,7 @@ class Supervisor:
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Latest clock skew of a broker by cluster, without outdated measurements. Safe to read from any
-        thread."""
+        """Latest clock skew of a broker by cluster, unless outdated. Safe to read from any thread."""
         since = self._clock.monotonic() - _CLOCK_SECONDS
         return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 

@@ -25,8 +25,7 @@ HOLD_SECONDS: Final = 60.0
 """Minimum validity of a learned clock error. The error expires after two consecutive periods of this length
 in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum time between two stored end offsets (`_EndMark`); the last end offset may be closer to its
-predecessor."""
+"""Minimum time between two stored end offsets (`_EndMark`); the latest may be closer to its predecessor."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
 """Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
@@ -49,8 +48,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log: later records came after `requested_at`, earlier records before
-    `answered_at`."""
+    """End offset of the log: records after it came after `requested_at`, others before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -164,8 +162,7 @@ class AppendTimes:
         return found
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
-        """Return the estimated append time, in epoch ms, of a record with the given timestamp and bounds of
-        the append time.
+        """Return the estimated append time (epoch ms) of a record with this timestamp, within the bounds.
 
         A negative timestamp (none), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned
         unchanged.

@@ -67,8 +67,7 @@ class _MutablePosition:
 
 
 class PositionWatch:
-    """Decides which positions of one lane are reported, starting with the first report of the lane. Times are
-    monotonic seconds."""
+    """Decides which positions of one lane are reported. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._turn = self._life = -1
@@ -96,8 +95,7 @@ class PositionWatch:
         self._looked_end = 0
 
     def turn(self, number: int, life: int) -> None:
-        """Set `turn` and `life` of the lane (see `LanePosition`). If either has changed, the next position is
-        reported."""
+        """Set `turn` and `life` (see `LanePosition`). After a change, the next position is reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()
