@@ -23,7 +23,7 @@ def replication_ms(timeout_seconds: float) -> int:
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce; before KIP-890, a version without transactional partitions."""
+    """Return the common version of Produce; before KIP-890, one that adds no partition to a transaction."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and not has_implicit_transactions(connection):
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
