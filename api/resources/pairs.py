@@ -25,7 +25,7 @@ class PairOperationAnswer(BegunOperation, AnswerModel):
     operator: str
     """User who started the operation."""
     step: str
-    """Step in progress; its action may be partly done."""
+    """Step in progress. It is possible that its action is partly done."""
     reached: str
     """Last step of the sequence that has been started."""
     failure: str

@@ -67,7 +67,8 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return the load above which two partitions do not fit into one task."""
+    """Return the load in bytes/s above which two partitions do not fit into one task. `room`: usable capacity
+    of the task."""
     return room / 2 * (1 + _EXACT)
 
 

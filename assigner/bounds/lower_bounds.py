@@ -159,9 +159,9 @@ def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
     """Return the cheapest sets of `count` elements, as indices into the costs, cheapest first; at most `most`
     sets.
 
-    `costs`: int64[n], none negative. Each set results from a cheaper set if one member is replaced with the
-    next in the order of costs. A heap of the sets that result in this way therefore returns the sets in
-    order.
+    `costs`: int64[n], none negative. Each set results from a cheaper set by replacing one member with the
+    next more expensive element. A heap to which these replacements are added therefore returns the sets in
+    the order of their costs.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

@@ -43,7 +43,7 @@ class PartitionLoads:
             raise InvalidRequest(f"got {counted(len(self.rates), 'load')} for {counted(count, 'partition')}")
         if len(self.recent) and self.recent.shape[1:] != (count, 2):
             raise InvalidRequest(
-                f"recent loads are given for {self.recent.shape[1]} instead of {counted(count, 'partition')}"
+                f"recent loads cover {self.recent.shape[1]} instead of {counted(count, 'partition')}"
             )
         refuse_impossible(self.partitions, self.rates)
         for observation in self.recent:

@@ -210,7 +210,7 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time at which the oldest outstanding response was due, transfer time included.
+        """Time in monotonic seconds at which the oldest outstanding response was due, transfer time included.
 
         Infinity if no response is outstanding, or while this client lacks memory to receive the response.
         """

@@ -208,7 +208,8 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names in an expression in which a dot matches a different character of a selected topic."""
+    """Return the names, parts of an expression, in which a dot matches a different character of a selected
+    topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

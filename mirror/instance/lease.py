@@ -49,7 +49,7 @@ class Lease:
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return when the lease ends if the store never responds again."""
+        """Return the time at which the lease ends if the store never responds again."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:

@@ -83,7 +83,7 @@ class Planning:
 
     `interval_seconds`: interval between observations of the loads. `refresh_seconds`: interval between
     updates of the displayed loads; infinite disables them. `capacities`: capacities of groups; None means
-    that all have `capacity`. `freezes`: windows without optional moves.
+    that all have `capacity`. `freezes`: freeze windows, in which partitions are not moved unless necessary.
     """
 
     planner: Planner

@@ -176,7 +176,8 @@ class DatastreamLag(AnswerModel):
         )
 
     def narrowed(self, wanted: LagQuery) -> DatastreamLag:
-        """Return a copy with the requested partitions in the requested order; sums still cover all."""
+        """Return a copy with only the requested partitions, in the requested order. Its sums still cover all
+        partitions."""
         text = wanted.text.lower()
         found = [
             partition

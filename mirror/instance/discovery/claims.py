@@ -41,8 +41,8 @@ class TopicClaims:
         A group that may no longer adopt topics keeps its adopted topics. Earlier versions kept no records. If
         a group has no record of created topics, the topics that it copies count as created. If a group has no
         record of adopted topics, the topics that it copies count as adopted. `present`: topics at the
-        destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
-        were created for the group.
+        destination. `mirrored`: source topics. The group now adopts their destination topics, except topics
+        that were created for the group.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()

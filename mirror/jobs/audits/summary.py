@@ -118,8 +118,8 @@ def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[To
 
 
 def through_of(audits: Iterable[TopicAudit]) -> int | None:
-    """Return the time before which all records of all given topics are at the destination. Return None if
-    this time is unknown for any topic."""
+    """Return the time in epoch ms before which all records of the given topics are at the destination; None
+    if it is unknown for any topic."""
     return _earliest([one.complete_through_ms for one in audits])
 
 

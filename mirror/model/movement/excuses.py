@@ -129,8 +129,8 @@ class ExcusedLane:
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return an upper bound for the age of the oldest waiting record that counts; `age_ms`: age of the
-        oldest record."""
+        """Return an upper bound in ms for the age of the oldest waiting record that counts; None if `age_ms`
+        is None. `age_ms`: age of the oldest waiting record."""
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms
