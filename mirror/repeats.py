@@ -1,7 +1,7 @@
 """Repeated errors: one report when a series of errors starts and one when it ends, however many errors it
 has.
 
-Pure state: callers record errors and their times, and log the returned reports in their own words.
+No I/O and no clock: callers record errors and their times, and log the returned reports in their own words.
 """
 
 from __future__ import annotations

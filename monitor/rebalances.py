@@ -43,7 +43,7 @@ class RequestResult(NamedTuple):
 
 
 class Rebalancing:
-    """Requests rebalances. Decisions are based on the record that the last call of `note` passed."""
+    """Requests rebalances. Decisions are based on the record passed to `note` in its last call."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service

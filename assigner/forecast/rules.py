@@ -43,7 +43,7 @@ _STEP: Final = 1.25
 """Ratio between the load of the latest hours and of the last day. Above this ratio, only the latest hours
 determine the level."""
 _AROUND: Final = 2
-"""Number of hours before and after an hour whose errors are included in its score."""
+"""The score of an hour includes the errors of this number of hours before it and after it."""
 _TOGETHER: Final = 24
 """Number of distances that are computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0

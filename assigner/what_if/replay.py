@@ -1,7 +1,7 @@
 """Replay of a recorded day: the tasks that each hour would have had, and the moves.
 
 Every hour is planned from the placement of the previous hour, as the service would, with the earlier hours as
-recent observations. Pure: rows in, hours out; the source of rows is a port.
+recent observations. The module does no I/O: a port supplies the rows, and the caller gets the hours.
 """
 
 from __future__ import annotations

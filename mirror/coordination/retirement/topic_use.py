@@ -42,8 +42,8 @@ class TopicLook:
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
-    consumer groups, except groups of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if
-    unknown.
+    consumer groups, except groups of the mirror. `internal`: Kafka marks the topic as internal.
+    `is_compacted`: None if unknown.
     """
 
     topic_id: str
