@@ -42,7 +42,7 @@ def plan(
     policy: Policy | None = None,
     current: TaskOf | None = None,
 ) -> PlacementAnswer:
-    """Return task count and placement for these loads. Equal input in any order gives equal results.
+    """Return task count and placement for the given loads. Equal input in any order gives equal results.
 
     `current`: task number by position in `loads`, -1 for a new partition; None if no partition is placed yet.
     Raises InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
@@ -69,8 +69,9 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 
 
 def _placeable(problem: PlacementProblem) -> Ranks:
-    """Return the ranks that get a task: all, unless the limits of tasks and of partitions per task are too
-    low. If the limits are too low, partitions that already have a task come first, then the heaviest."""
+    """Return the ranks of the partitions that get a task: all partitions, unless the limits on tasks and on
+    partitions per task are too low. If the limits are too low, partitions that already have a task come
+    first, then the heaviest."""
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
     if places >= problem.count:
@@ -80,8 +81,8 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 
 def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOutcome]:
-    """Run the stages of the mode. A full plan replaces an incremental plan if it frees enough capacity to
-    justify its moves."""
+    """Run the stages of the requested planning mode. A full plan replaces an incremental plan if it frees
+    enough capacity to justify its moves."""
     if policy.mode is PlanMode.FULL or not (problem.home >= 0).any():
         return replace(policy, mode=PlanMode.FULL), full_outcome(problem, policy)
     outcome = incremental_outcome(problem, policy)
@@ -151,9 +152,9 @@ class LoadPlanner:
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
         request, no task is removed because of a single observation. If no load is known, partitions keep
-        their tasks, because moves would be guesses. If `min_tasks` then requires more tasks, these are filled
-        by count. In freezes and outside of quiet hours, no task is removed and no full plan is chosen, but
-        overloads are relieved and tasks added.
+        their tasks, because moves would be guesses. If `min_tasks` then requires more tasks, the additional
+        tasks are filled by count. In freezes and outside of quiet hours, no task is removed and no full plan
+        is chosen, but overloads are relieved and tasks added.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
@@ -186,8 +187,8 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume without measurements. The assumed load is so low that every current task is
-    within its capacity, so that partitions do not move because of an assumption."""
+    """Return the load to assume for partitions without measurements. The assumed load is so low that every
+    current task is within its capacity, so that partitions do not move because of an assumption."""
     wanted = set(request.partitions)
     sizes = Counter(task for partition, task in request.current.items() if partition in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity
@@ -236,7 +237,7 @@ def task_names(group: GroupName, existing: Sequence[TaskName], answer: Placement
 
 
 def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequence[TaskName]) -> GroupPlan:
-    """Convert the answer to the form of the port."""
+    """Convert a plan to the result type of `mirror.ports.Planner`."""
     partitions = request.partitions
     held: list[list[TopicPartition]] = [[] for _ in names]
     for partition, task in zip(partitions, answer.task_of.tolist(), strict=True):
@@ -270,7 +271,7 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
 def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the known loads of these partitions; `loads` may cover a whole cluster. Loads of 0 at the
+    """Return the known loads of the given partitions; `loads` may cover a whole cluster. Loads of 0 at the
     default level are omitted, because such loads are unknown."""
     return {
         partition: load

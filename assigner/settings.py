@@ -18,9 +18,9 @@ class UnknownLoads(Settings):
     """Load that is assumed for a partition if neither its own load nor the load of its topic is known."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
-    """Assumed bytes per second."""
+    """Assumed load of the partition, in bytes per second."""
     messages_per_second: float = Field(default=5.0, ge=0, le=HIGHEST_RATE)
-    """Assumed messages per second."""
+    """Assumed load of the partition, in messages per second."""
 
 
 class AssignerSettings(Settings):
@@ -37,19 +37,19 @@ class AssignerSettings(Settings):
     tolerates load fluctuations of 10 %."""
     overload_band: float = Field(default=0.1, ge=0, le=1)
     """Share by which the load of a task may exceed the usable capacity before partitions are moved away from
-    it. Ignored in a rebalance."""
+    it. A rebalance ignores this share."""
     settling_observations: int = Field(default=3, ge=1)
-    """Number of consecutive observations that must agree before tasks are added or partitions are moved away
-    from overloaded tasks."""
+    """Number of consecutive load observations that must agree before tasks are added or partitions are moved
+    away from overloaded tasks."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
     """Share by which a plan may exceed the minimum number of moved bytes to move fewer partitions. Fewer
     moves mean fewer interruptions, because each moved partition pauses. 0 moves as few bytes as possible."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Capacity (bytes/s) that a full plan must free for each byte/s moved in addition to an incremental plan.
-    A full plan that meets this ratio is chosen automatically. If unset, full plans are made only on
-    request."""
+    """Minimum capacity (bytes/s) that a full plan must free for each byte/s that it moves more than an
+    incremental plan. A full plan that meets this ratio is chosen automatically. If unset, full plans are made
+    only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
     """Maximum problem size for which the solver minimizes the moved bytes over all partitions. The size is
     the number of partitions with load times the number of tasks."""
@@ -61,7 +61,7 @@ class AssignerSettings(Settings):
     advice: AdviceSettings = AdviceSettings()
 
     def policy(self) -> Policy:
-        """Return the planner's policy with these settings."""
+        """Return the planner's policy as configured."""
         from assigner.problem.problem import Policy
 
         return Policy(

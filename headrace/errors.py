@@ -19,8 +19,8 @@ EXIT_USAGE: Final = 2
 def explain(error: BaseException) -> str | None:
     """Return the message of an expected failure; None for an unexpected failure, whose traceback is shown.
 
-    Errors of `stack/` are recognised by their attribute `advice`. They are not HeadraceErrors, because
-    `stack` does not import other packages.
+    Errors of `stack/` are recognised by their attribute `advice`. Errors of `stack/` are not HeadraceErrors,
+    because `stack` does not import other packages.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)

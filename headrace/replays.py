@@ -172,7 +172,7 @@ def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
 
 
 def graded_sentence(grade: ForecastGrade) -> str:
-    """Describe how accurate such forecasts were in the past."""
+    """Describe how accurate earlier forecasts were."""
     if not grade.tried:
         return "the history is too short to grade the forecast: provide a longer one"
     off = f"; median error of the middle: {grade.error:.0%}" if math.isfinite(grade.error) else ""

@@ -183,7 +183,7 @@ class HeadraceSettings(BaseSettings):
         if "zookeeper" in self.model_fields_set:
             raise ConfigError(
                 "coordination.cluster and zookeeper are both set, but a service has only one store",
-                advice="remove one of both; `headrace state export` and `import` move the state",
+                advice="remove one of the two sections; `headrace state export` and `import` move the state",
             )
 
     @property

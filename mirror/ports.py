@@ -41,11 +41,11 @@ class CopyEngine(Protocol):
         ...
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Start copying these lanes from their checkpoints. Running lanes are not affected."""
+        """Start copying the given lanes from their checkpoints. Running lanes are not affected."""
         ...
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching these lanes, drain and checkpoint them; `LaneStopped` reports when each has
+        """Stop fetching the given lanes, drain and checkpoint them; `LaneStopped` reports when each has
         stopped."""
         ...
 
@@ -139,8 +139,8 @@ class TopicAdmin(Protocol):
         ...
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """Return the topics that this client may not describe. Kafka never lists such topics, whether or not
-        they exist. Raises Unreachable, Refused."""
+        """Return the topics that this client may not describe. Kafka never lists topics that the client may
+        not describe, whether or not they exist. Raises Unreachable, Refused."""
         ...
 
     def positions(

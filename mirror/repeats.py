@@ -1,7 +1,7 @@
 """Repeated errors: one report when a series of errors starts and one when it ends, however many errors it
 has.
 
-Pure state: callers record errors and their times, and log the returned reports in their own words.
+No I/O and no clock: callers record errors and their times, and log the returned reports in their own words.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class RepeatedErrors(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class CauseReport:
-    """Number of subjects that a cause affects, and the reason as given for the first subject. `is_over`: the
-    cause has ended after `seconds`; `count` is then the largest number of subjects that it affected at
-    once."""
+    """Number of subjects that a cause affects, and the reason as given for the first subject. `is_over`:
+    whether the cause has ended, after `seconds`. For an ended cause, `count` is the largest number of
+    subjects that it affected at once."""
 
     reason: str
     count: int

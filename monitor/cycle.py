@@ -36,12 +36,12 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: source cluster.
-    `diagnosis`: cause of late records while an incident is open; None if there is no open incident or the
-    evidence cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the
-    datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a rebalance was
-    requested. `closes_in`: seconds until a recovered incident closes if it stays recovered. `lateness`: times
-    at which records were late; None if unknown or if the objective is met."""
+    """Result of an evaluation for one datastream. `action`: actions taken, as text. `cluster`: source
+    cluster. `diagnosis`: cause of late records while an incident is open; None if there is no open incident
+    or the evidence cannot be read. `worth`: prediction for a rebalance requested in this evaluation.
+    `subject`: the datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a
+    rebalance was requested. `closes_in`: seconds until a recovered incident closes if it stays recovered.
+    `lateness`: times at which records were late; None if unknown or if the objective is met."""
 
     verdict: LatencyVerdict
     incident: Incident
@@ -62,20 +62,22 @@ class TurnResult:
 
 
 class Listener(Protocol):
-    """Called with the result of every turn. Must not block."""
+    """Called with the result of every evaluation. Must not block."""
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
-        """Receive the findings of a turn, one per evaluated datastream, and the states of partitions."""
+        """Receive the findings of an evaluation, one per evaluated datastream, and the states of
+        partitions."""
         ...
 
     def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive the reason why a turn has no verdicts. `movements` may still contain the states of
+        """Receive the reason why an evaluation has no verdicts. `movements` may still contain the states of
         partitions."""
         ...
 
 
 class MonitorCycle:
-    """Performs turns. Between turns, only incidents are kept; all other data is read each time."""
+    """Evaluates all datastreams. Between evaluations, only incidents are kept; all other data is read each
+    time."""
 
     def __init__(
         self,
@@ -152,7 +154,8 @@ class MonitorCycle:
                 self._incidents[name] = incident
 
     def turn(self) -> Mapping[DatastreamName, TurnResult]:
-        """Perform a turn. Raises HeadraceError if the service or the measurements cannot be read."""
+        """Evaluate all datastreams once. Raises HeadraceError if the service or the measurements cannot be
+        read."""
         subjects = self._service.subjects()
         if not subjects:
             self._incidents = {}
@@ -338,10 +341,10 @@ class ProcessPauses(Protocol):
 
 
 class MonitorLoop:
-    """Performs turns at an interval until stopped. If a turn fails for any reason, the failure is reported,
-    and the next turn follows. If a listener fails, the other listeners are still called. `is_shut_out`:
-    returns whether another monitor was active in the meantime, so that the state of this monitor is outdated.
-    `standstills`: notified when this monitor is confirmed as active."""
+    """Evaluates all datastreams at an interval until stopped. If an evaluation fails for any reason, the
+    failure is reported, and the next evaluation follows. If a listener fails, the other listeners are still
+    called. `is_shut_out`: returns whether another monitor was active in the meantime, so that the state of
+    this monitor is outdated. `standstills`: notified when this monitor is confirmed as active."""
 
     def __init__(
         self,

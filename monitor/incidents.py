@@ -5,8 +5,8 @@ consecutive WITHIN verdicts that have lasted `close_seconds`, so that a datastre
 one incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
 incident, and resets the count of WITHIN verdicts. While an incident is open, a rebalance is requested at most
 once per `cooldown_seconds`, so that the previous rebalance can take effect. No rebalance is requested while
-part of the datastream is not copied, or in the `cooldown_seconds` afterwards. The backlog is then copied at
-full speed, which looks like an overload until the backlog shrinks.
+part of the datastream is not copied, or in the `cooldown_seconds` after copying has resumed, because copying
+a backlog at full speed looks like an overload until the backlog shrinks.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class LatencyVerdict:
     cause: str = ""
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
-        """Return a copy with these budgets."""
+        """Return a copy of the verdict with the given budgets."""
         # Called for each datastream in each turn; `replace` takes three times as long.
         return LatencyVerdict(
             self.standing,
@@ -123,7 +123,7 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic. The result is cached, because each turn checks
+    """Return whether the selection includes the topic. The result is cached, because each evaluation checks
     thousands of topics again."""
     return _selects(selection, topic, _answers_of(selection))
 

@@ -1,8 +1,8 @@
 """Observations computed from measurements of Pinot or the metrics topic. Pure.
 
 The age of waiting records is unknown while the source of a lane does not respond, and until the lane has
-fetched one of them. A lane with waiting records reports in each interval. If the lane stops reporting, the
-age of its records is unknown.
+fetched a waiting record. A lane with waiting records reports in each interval. If the lane stops reporting,
+the age of its records is unknown.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Service(Protocol):
         ...
 
     def hold(self) -> LeaseHold:
-        """Acquire or renew the lease of the active monitor; called at each turn. Raises Unreachable,
+        """Acquire or renew the lease of the active monitor; called at each evaluation. Raises Unreachable,
         HeadraceError."""
         ...
 

@@ -28,7 +28,7 @@ class RequestOutcome(Enum):
     """A decision was made: the rebalance was requested, was only reported (mode `observe`), or is not
     worthwhile. The next attempt follows after the cool-down."""
     NOT_NOW = "not now"
-    """A rebalance is currently not permitted. The next attempt follows in the next turn."""
+    """A rebalance is currently not permitted. The next attempt follows in the next evaluation."""
 
 
 class RequestResult(NamedTuple):
@@ -43,7 +43,7 @@ class RequestResult(NamedTuple):
 
 
 class Rebalancing:
-    """Requests rebalances. Decisions are based on the record that the last call of `note` passed."""
+    """Requests rebalances. Decisions are based on the record passed to `note` in its last call."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service
@@ -53,13 +53,14 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances with that of the service. `record`: None if the service has
-        no shared record; then only rebalances by this monitor count."""
+        """Replace the record of recent rebalances with the record of the service. `record`: None if the
+        service has no shared record; then only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 
     def begin(self) -> None:
-        """Begin a turn. The record passed to `note` now shows whether the last request is still pending."""
+        """Begin an evaluation. The record passed to `note` now shows whether the last request is still
+        pending."""
         self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:

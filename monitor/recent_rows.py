@@ -42,8 +42,8 @@ _LagReport = tuple[int, int, int, int]
 
 
 def columns_read() -> dict[str, Any]:
-    """Return the Avro schema of rows, cut off after the last column used here, so that further columns are
-    not decoded."""
+    """Return the Avro schema of rows, cut off after the last column that this module uses, so that further
+    columns are not decoded."""
     schema = avro_schema(MirrorMetric)
     names = [field["name"] for field in schema["fields"]]
     last = max(map(names.index, (*HISTOGRAM_COLUMNS, "kafka_partition", "lag_ms", "lag_records")))

@@ -28,7 +28,7 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Whether to run the monitor in the instance that is leader. If the monitor runs there, `headrace
+    """Whether to run the monitor in the instance that is leader. If the leader runs the monitor, `headrace
     monitor` exits immediately."""
     act: bool = True
     """Whether the monitor may request rebalances. `PATCH /v1/monitor` forbids or allows rebalances without a

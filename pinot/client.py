@@ -1,8 +1,8 @@
 """Client of a Pinot broker: the only user of pinotdb.
 
 Pinot reports failures in responses with status 200, may return rows of only some servers, and truncates
-results: without LIMIT to 10 rows, and grouped results at its own limit. This client treats all of these as
-errors, so a call either returns a complete result or raises.
+results: without LIMIT to 10 rows, and grouped results at its own limit. `PinotClient` treats all of these
+responses as errors, so a call either returns a complete result or raises.
 """
 
 from __future__ import annotations

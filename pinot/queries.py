@@ -251,7 +251,7 @@ def _incident(row: IncidentRow) -> IncidentRow:
 class MirrorRateRow:
     """Rates of a partition as copied by the mirror: bytes as fetched, and records, per second.
 
-    `covered_ms`: time that the rates cover; `newest_ms`: its end.
+    `covered_ms`: time that the rates cover; `newest_ms`: end of that time.
     """
 
     topic: str

@@ -16,7 +16,7 @@ class PinotSettings(Settings):
     """Addresses of Pinot, and options of its tables."""
 
     controller: Address = "127.0.0.1:9000"
-    """Controller, as `host:port`; tables are applied there."""
+    """Controller, as `host:port`, to which tables are applied."""
     broker: Address = "127.0.0.1:9001"
     """Broker for queries, as `host:port`."""
     tls: bool = False
@@ -24,7 +24,7 @@ class PinotSettings(Settings):
     username: str = ""
     """User name for the controller and the broker, if they require authentication."""
     password: SecretStr = SecretStr("")
-    """Password of that user."""
+    """Password of the user in `username`."""
     timeout_seconds: Seconds = 10.0
     """Timeout of one query, also set at the broker."""
     largest_answer_bytes: int = Field(default=67_108_864, ge=65_536)

@@ -1,4 +1,5 @@
-"""All Pinot tables of Headrace: names, columns, keys, retention. Only this module defines these names.
+"""All Pinot tables of Headrace: names, columns, keys, retention. Names of tables and columns are defined only
+in this module.
 
 Columns of tables that the mirror writes come from its record classes; the classes of tables that other
 packages write (`PartitionMetric` …) are declared here, where writer and reader meet. `schemas.py` converts a
@@ -17,9 +18,9 @@ from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementE
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""Value that Pinot stores for a null number. Rows also contain it in `bytes_out` if that rate is unknown,
-because the column was published as not nullable and its Avro type cannot change. No real value in these
-tables is negative."""
+"""Value that Pinot stores for a null number. Rows also contain the value UNKNOWN in `bytes_out` if that rate
+is unknown, because the column was published as not nullable and its Avro type cannot change. No real value in
+these tables is negative."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def stale_by_topic(
     """Return, by age in ms, the seconds for which records of a topic waited for longer than that.
 
     Rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns no rows
-    for topics without such records. Raises the errors of `PinotClient.ask`.
+    for topics without waiting records of that age. Raises the errors of `PinotClient.ask`.
     """
     found: dict[int, dict[Place, float]] = {age: {} for age in ages_ms}
     for start in range(0, len(ages_ms), _MOST_AGES):

@@ -1,8 +1,8 @@
 """One HTTP exchange with a Pinot server, bounded in size and in total time.
 
 httpx applies its timeouts to each read, so a server that sends a byte now and then never times out. A
-compressed response can also expand to thousands of times its size. This module therefore limits the total
-time, and decompresses gzip in steps of limited size.
+compressed response can also expand to thousands of times its size. The transport therefore limits the total
+time of a request, and decompresses gzip in steps of limited size.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An hour is rolled up whenever Pinot has more samples than its rollup counts: the current hour, an hour with
 late samples, or an hour whose rollup was interrupted. The rollup therefore needs no state between runs. A
-repeated row replaces the first one, because both have the same key. If an hour has fewer samples than its
+repeated row replaces the first row, because both have the same key. If an hour has fewer samples than its
 rollup, retention has deleted samples, and the rollup is kept.
 """
 

@@ -25,7 +25,7 @@ class SampledCluster(Settings):
     """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
     """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; Cruise Control writes
-    samples only to this topic while it moves replicas. The topic may be created later."""
+    samples only to this topic while it moves replicas. The topic need not exist yet."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -67,7 +67,7 @@ class JobSettings(Settings):
     """File for Spark's own log, if this process starts Spark. The file grows to 10 MiB, and one older file is
     kept. If the setting is empty, or if spark-submit starts the job, Spark logs to stderr."""
     checkpoint_folder: str = ".headrace/pmp"
-    """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
+    """Location of the job's positions and state: a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
     """Interval between two batches of a cluster; 0 starts a batch as soon as the previous batch is done."""
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
@@ -82,10 +82,10 @@ class JobSettings(Settings):
     shards: int = Field(default=1, ge=1)
     """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
-    """Shard of this driver, from 0. Shard 0 maintains the rollups."""
+    """Number of this driver's shard, starting at 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0
-    """Maximum time by which the timestamp of a sample may be ahead of the local clock. Samples further ahead
-    count as malformed."""
+    """Maximum time by which the timestamp of a sample may be ahead of the local clock. Samples with a later
+    timestamp count as malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
@@ -125,7 +125,7 @@ class SamplerSettings(Settings):
     interval_seconds: Seconds = 30.0
     """Time between two samples of a partition."""
     topic_partitions: int = Field(default=8, ge=1)
-    """Partitions of the samples topic if the sampler creates it."""
+    """Number of partitions of the samples topic if the sampler creates the topic."""
 
 
 class ProviderSettings(Settings):
@@ -152,7 +152,8 @@ class ProviderSettings(Settings):
     """If a partition has no samples of its own, its load is an average. The rate that the mirror has measured
     replaces the average if the lag of the partition is at most this many seconds."""
     cache_folder: str = ""
-    """Folder that keeps the last known loads across restarts. If empty, they are kept in memory only."""
+    """Folder that keeps the last known loads across restarts. If empty, the last known loads are kept in
+    memory only."""
 
 
 class PmpSettings(Settings):

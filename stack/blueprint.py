@@ -44,7 +44,7 @@ class StackAddresses:
         return asdict(self)
 
     def as_environment(self) -> dict[str, str]:
-        """Return environment variables that set Headrace's settings to these addresses."""
+        """Return environment variables that set Headrace's settings to the addresses."""
         return {
             "HEADRACE_ZOOKEEPER__SERVERS": self.zookeeper,
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source,
@@ -55,7 +55,7 @@ class StackAddresses:
 
 
 def addresses_of(ports: StackPorts) -> StackAddresses:
-    """Return the addresses on these ports."""
+    """Return the addresses of the servers, given their ports."""
     return StackAddresses(
         zookeeper=f"{LOOPBACK}:{ports.zookeeper}",
         source=f"{LOOPBACK}:{ports.source}",

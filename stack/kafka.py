@@ -175,7 +175,7 @@ class KafkaNode(Server):
         (data / "meta.properties").write_text(text, encoding="utf-8")
 
     def _kept_features(self) -> Path | None:
-        """Return the cache file for these settings; None if a setting contains a folder or an address."""
+        """Return the cache file for the given settings; None if a setting contains a folder or an address."""
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None

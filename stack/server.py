@@ -148,7 +148,7 @@ class Server(ABC):
     ) -> None:
         """Wait until the server is ready.
 
-        Raises ServerDied with the end of its log, PortTaken, NotInTime, Cancelled.
+        Raises ServerDied with the end of the server's log, PortTaken, NotInTime, Cancelled.
 
         Kills the server before raising NotInTime or Cancelled.
         """
@@ -192,7 +192,7 @@ class Server(ABC):
         self._held().resume()
 
     def release(self) -> int:
-        """Let a server launched as releasable outlive this process. Return its process id."""
+        """Let a server launched as releasable outlive this process. Return the process id of the server."""
         return self._held().release()
 
     def wipe(self) -> None:

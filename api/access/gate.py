@@ -216,7 +216,7 @@ def _is_of_an_instance(headers: Headers) -> bool:
 
 def _is_of_the_pages(path: str, headers: Headers) -> bool:
     """Return whether a request is for a file of the web pages. The files are public, because browsers send no
-    credentials when they open a page. The pages then request /v1 with the rights of their user."""
+    credentials when they open a page. The opened pages call /v1 with the rights of the user."""
     is_door = path == "/" and "text/html" in headers.get("accept", "")
     return is_door or path == PAGES_PATH.rstrip("/") or path.startswith(PAGES_PATH)
 

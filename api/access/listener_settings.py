@@ -84,7 +84,8 @@ class OidcSettings(Settings):
     """Maximum age of the provider's keys. Headrace reloads the keys after a tenth of this time, and when a
     token has an unknown key."""
     deadline_seconds: float = Field(default=5.0, gt=0, le=20)
-    """Timeout for loading the keys. Meanwhile, requests are checked with the previous keys."""
+    """Timeout for loading the keys. While the keys are loaded, requests are checked with the previous
+    keys."""
     leeway_seconds: float = Field(default=60.0, ge=0, le=300)
     """Tolerated difference between the provider's clock and the clock of this host."""
     name_claim: str = Field(default="sub", min_length=1)
@@ -176,6 +177,6 @@ class BrooklinListenerSettings(PrincipalSettings):
     host: str = "127.0.0.1"
     """Address to bind."""
     port: int = Field(default=0, ge=0, le=65535)
-    """Port; 0: no listener."""
+    """Port to bind; 0 disables the listener."""
     insecure: bool = False
     """Allow an address other than loopback. Health reports this as a problem."""

@@ -87,7 +87,7 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
         bounds.line("an owner", owner) for owner in bounds.sequence("owners", owners, _MOST_OWNERS)
     )
     if bool(owner_names) != (role_ is Role.OWNER):
-        raise InvalidRequest(f"{found}: owners are required for role {Role.OWNER} and not allowed for others")
+        raise InvalidRequest(f"{found}: role {Role.OWNER} requires owners; other roles must not have any")
     return Principal(found, role_, owner_names)
 
 

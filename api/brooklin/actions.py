@@ -108,7 +108,8 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
     texts = _required(given, "sourcePartitions")
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidRequest(
-            "sourcePartitions must map topics to partitions", advice='{"orders": "0,13,2", "users": "*"}'
+            "sourcePartitions must map topics to partitions",
+            advice='example: {"orders": "0,13,2", "users": "*"}',
         )
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         datastream = services.control.get(name)

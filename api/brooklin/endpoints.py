@@ -213,7 +213,7 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
     keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):
-        raise InvalidRequest("entities must have exactly one definition for each of ids")
+        raise InvalidRequest("entities must have exactly one definition for each name in ids")
     outcome = _updated({DatastreamName(key): entities[key] for key in keys}, services)
     instance = services.status.name
     errors = {name: restli_problem(error, instance) for name, error in outcome.items() if error is not None}

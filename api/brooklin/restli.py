@@ -333,7 +333,7 @@ def batch_keys(query: str, version: str) -> tuple[str, ...]:
         begin, end = _LIST
         text = found[0] if len(found) == 1 else ""
         if not text.startswith(begin) or not text.endswith(end):
-            raise InvalidRequest("ids must be a list", advice="ids=List(first,second)")
+            raise InvalidRequest("ids must be a list", advice="write ids=List(first,second)")
         inside = text.removeprefix(begin).removesuffix(end)
         keys = [unquote(part) for part in inside.split(",")] if inside else []
     else:

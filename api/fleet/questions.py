@@ -192,9 +192,9 @@ class Fleet:
         query: FleetQuery,
         read: Callable[[Any], _T],
     ) -> list[InstanceResponse[_T]]:
-        """Return the replies of these instances in their order. `read` parses the JSON of a response and
-        raises ValueError or HeadraceError. Instances that did not respond to the last query are queried last,
-        so that they do not delay other instances."""
+        """Return the replies of the given instances, in the same order. `read` parses the JSON of a response
+        and raises ValueError or HeadraceError. Instances that did not respond to the last query are queried
+        last, so that they do not delay other instances."""
         found: dict[int, InstanceResponse[_T]] = {}
 
         async def note(position: int) -> None:

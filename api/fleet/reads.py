@@ -87,8 +87,8 @@ class StateMemory:
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
         """Return one object of a collection, such as one definition, as `read` returns the collection. `part`
-        finds the object in the cached collection, and raises LookupError if it is not there, for example
-        because it is newer."""
+        finds the object in the cached collection, and raises LookupError if the collection lacks the object,
+        for example because the object is newer."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:

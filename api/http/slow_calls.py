@@ -48,7 +48,7 @@ class CallSlots:
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Occupy a slot that counts against the limits of all these names."""
+        """Occupy a slot that counts against the limits of all given names."""
         self._all += 1
         self._each.update(names)
         try:
@@ -191,6 +191,6 @@ class SlowCalls:
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Wait until the other call has ended. Raises Busy after `seconds`."""
+    """Wait until the call that uses the cluster has ended. Raises Busy after `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

@@ -1,4 +1,4 @@
-"""Series by partition or topic, for all partitions or for the most important ones."""
+"""Series by partition or topic, for all partitions or for the most important partitions."""
 
 from __future__ import annotations
 

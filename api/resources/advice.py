@@ -39,9 +39,9 @@ class HoursAnswer(Hours, RecordAnswer):
 @dataclass(frozen=True)
 class PastNeedAnswer(PastNeed, RecordAnswer):
     """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
-    current number of tasks. `peak_task_hours`: with the number of tasks that the busiest hour needed.
-    `needed_task_hours`: with the number that each hour needed for its mean load, regardless of limits; no
-    hourly sizing can need fewer."""
+    current number of tasks. `peak_task_hours`: task-hours with the number of tasks that the busiest hour
+    needed. `needed_task_hours`: with the number that each hour needed for its mean load, regardless of
+    limits; no hourly sizing can need fewer."""
 
 
 class AdviceAnswer(BaseModel):
@@ -98,7 +98,7 @@ class AdviceAnswer(BaseModel):
 
 @router.get("/advice")
 def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
-    """Return the capacity that the service needs now and in the next day. The leader computes it once an
-    hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null, `why`
-    names the missing input. Any instance responds."""
+    """Return the capacity that the service needs now and in the next day. The leader computes the advice once
+    an hour. `required_instances` and `required_tasks` are stable enough for an autoscaler; if one is null,
+    `why` names the missing input. Any instance responds."""
     return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())

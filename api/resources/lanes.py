@@ -194,7 +194,7 @@ class LaneAnswer(PartitionState):
     """Time since the user's pause."""
     retained_records: int | None = None
     """For a partition that is not copied: number of records at the source that are already copied. Retention
-    deletes these records before uncopied records."""
+    deletes the copied records before uncopied records."""
     lost_records: int | None = None
     """For a partition that is not copied: number of records that retention deleted before they were
     copied."""

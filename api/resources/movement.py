@@ -286,9 +286,9 @@ class TopicAuditAnswer(AnswerModel):
     partitions: int
     """Number of audited partitions."""
     complete_through_ms: int | None
-    """Every record with an earlier timestamp (epoch ms) is at the destination, unless it arrived at the
-    source later than the lateness in the settings; null: unknown, a record is missing, or a partition is
-    not audited."""
+    """Time (epoch ms): all records with an earlier timestamp are at the destination, except records that
+    arrived at the source later than the lateness in the settings allows. Null if the time is unknown, a
+    record is missing, or a partition is not audited."""
     waiting_offsets: int
     """Number of copied source offsets that are not audited yet."""
     late_offsets: int

@@ -45,7 +45,7 @@ class OpenIncidentAnswer(AnswerModel):
     id: str
     opened_ms: int
     cause: str
-    """Cause of most of the time in breach during the incident; empty if not diagnosed."""
+    """Cause that explains most of the breached time of the incident; empty if no cause was diagnosed."""
     is_late: bool
     """True if an objective is missed now or, for a recovered incident, was missed."""
     closing_ms: int | None
@@ -67,7 +67,7 @@ class LatencyAnswer(AnswerModel):
 
 
 class DatastreamGlance(AnswerModel):
-    """Overview of one datastream. Numbers of tasks are those of the datastream's group."""
+    """Overview of one datastream. Numbers of tasks apply to the whole group of the datastream."""
 
     name: str
     group: str
@@ -122,9 +122,8 @@ class DatastreamGlance(AnswerModel):
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
     counted_ms: int | None
-    """Age of the oldest waiting record, without partitions whose oldest record does not count against
-    objectives, because the record was produced before the creation or restart of the datastream, or during a
-    pause."""
+    """Age of the oldest waiting record that counts against objectives. Partitions are ignored if their oldest
+    waiting record was produced before the creation or restart of the datastream, or during a pause."""
     latency: LatencyAnswer | None
     """Latency by stage; null if nothing is being copied."""
     states: dict[str, int]
@@ -143,7 +142,7 @@ class OverviewAnswer(AnswerModel):
 
     instances: int
     silent_instances: list[str]
-    """Instances that did not respond. The sums do not include the lanes of these instances."""
+    """Instances that did not respond. The sums do not include the lanes of instances that did not respond."""
     is_complete: bool
     """True if all instances, including a leader, responded."""
     knows_incidents: bool
@@ -177,7 +176,7 @@ class OverviewData:
 
 
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
-    """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
+    """Return the datastreams by name, including damaged datastreams. `only`: restrict to this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for task in seen.sums:
         sums[task.group].append(task)

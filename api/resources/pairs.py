@@ -25,7 +25,7 @@ class PairOperationAnswer(BegunOperation, AnswerModel):
     operator: str
     """User who started the operation."""
     step: str
-    """Step in progress; its action may be partly done."""
+    """Step in progress. It is possible that its action is partly done."""
     reached: str
     """Last step of the sequence that has been started."""
     failure: str
@@ -38,10 +38,10 @@ class TopicLossAnswer(AnswerModel):
     topic: str
     records: int
     bytes: int | None
-    """Estimated size of these records; null if unknown. Only the command line interface estimates the
-    size."""
+    """Estimated size of the records that a failure would lose; null if unknown. Only the command line
+    interface estimates the size."""
     seconds: float
-    """Age of the oldest of these records."""
+    """Age of the oldest record that a failure would lose."""
     unknown: int
     """Number of partitions whose lag is unknown; the sums do not include these partitions."""
 
@@ -85,7 +85,7 @@ class PairAnswer(AnswerModel):
     """Remaining steps of the operation in progress; if there is none, the steps of a switch-over to the other
     cluster."""
     history: list[PastSwitchover]
-    """Past operations, the last one at the end."""
+    """Past operations, oldest first."""
 
 
 @router.get("/v1/dr")

@@ -284,9 +284,9 @@ class ProposalAnswer(StrictModel, PlanChanges):
     task_lower_bound: int | None = None
     """Lower bound on the number of tasks of any feasible plan."""
     moved: float | None = None
-    """Load of the partitions that move; null if unknown."""
+    """Bytes/s of the partitions that move; null if unknown."""
     moved_lower_bound: float | None = None
-    """Lower bound on the moved load of any plan of equal quality."""
+    """Lower bound on the bytes/s that any plan of equal quality moves; null if unknown."""
     loads_known: bool
     """True if the plan is based on measured loads."""
     loads_from: LoadsFrom = "leader"

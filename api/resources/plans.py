@@ -153,9 +153,9 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
 def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
-    """Queue exactly this plan for the leader. The leader applies it in one step if its inputs are still
-    unchanged; the operation and an event report the result. A plan can be applied only once; repeated
-    requests return 409."""
+    """Queue exactly this plan for the leader. The leader applies the plan in one step if the inputs of the
+    plan are still unchanged; the operation and an event report the result. A plan can be applied only once;
+    repeated requests return 409."""
     stored = _kept(identity, services)
     if stored.proposal.asked_by is not None:
         raise IllegalTransition(f"plan {identity} was already applied by {stored.proposal.asked_by}")

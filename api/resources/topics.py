@@ -67,7 +67,7 @@ class TopicEvidenceAnswer(AnswerModel):
     detected."""
     selected_by: list[TopicSelectorAnswer]
     unknown_groups: list[str]
-    """Groups of the cluster whose topics are unknown. Any of these groups may read this topic."""
+    """Groups of the cluster whose topics are unknown. Any group of this list may read the topic."""
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:

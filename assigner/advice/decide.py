@@ -24,7 +24,7 @@ class FleetSize:
     tasks_per_instance: int | None
 
     def needed(self, tasks: int) -> int | None:
-        """Return the number of instances for this number of tasks, at least one."""
+        """Return the number of instances that a number of tasks requires, at least one."""
         if self.tasks_per_instance is None:
             return None
         return max(1, -(-tasks // self.tasks_per_instance))
@@ -105,7 +105,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return advice without a new number; it contains the last known number."""
+    """Return advice that repeats the last known number, because no new number could be computed."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -114,7 +114,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
-    """Return the sentence if the need of some groups is unknown."""
+    """Return the sentence of advice for the case that the need of some groups is unknown."""
     most = sum(max((hour.most_tasks for hour in need.coming), default=0) for need in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
     named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number. The advised number rises immediately. After a period of lower need, it falls
-    to the maximum need of that period."""
+    """Return the advised number. The advised number rises immediately. After a period of lower need, the
+    advised number falls to the maximum need of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)

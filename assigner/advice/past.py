@@ -1,7 +1,7 @@
 """Need of past hours, from sums over the partitions of a group. Pure.
 
-The need of a past hour is a lower bound on its tasks instead of a plan. Computing the bound takes
-microseconds, and needs only sums that Pinot computes.
+The need of a past hour is a lower bound on the required tasks, not the result of a plan. Computing the bound
+takes microseconds, and needs only sums that Pinot computes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LeastTerms(NamedTuple):
 
 
 def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
-    """Return the sums of some partitions in an hour."""
+    """Return the load sums of the given partitions in an hour."""
     room, messages = capacity.usable_bytes_per_second, capacity.usable_messages_per_second
     rest = [load for load in loads if not _is_alone(load, capacity)]
     return LoadSums(
@@ -67,7 +67,8 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return the load above which two partitions do not fit into one task."""
+    """Return the load in bytes/s above which two partitions do not fit into one task. `room`: usable capacity
+    of the task."""
     return room / 2 * (1 + _EXACT)
 
 

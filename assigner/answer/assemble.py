@@ -1,4 +1,5 @@
-"""Conversion of the stages' decision to the caller's plan: its order, units and lists."""
+"""Conversion of the stages' decision to the plan that the caller gets: in the caller's order and units, with
+lists of partitions and tasks."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
 
 
 def _lowest_maximum(decided: PlanningDecision, tasks: int) -> float:
-    """Return the bound in bytes per second; lower if offending partitions share their tasks."""
+    """Return the lower bound on the load of the fullest task, in bytes per second. The bound is lower if
+    offending partitions share tasks."""
     problem, task_of = decided.problem, decided.task_of
     counts = np.bincount(task_of[task_of >= 0], minlength=1)
     owners = task_of[problem.offending & (task_of >= 0)]

@@ -14,7 +14,7 @@ from mirror.model.plan import PlanFigures
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Distance from the proven bounds. If all are 0, the plan is optimal."""
+    """Distance of the plan from the proven bounds. If all values are 0, the plan is optimal."""
 
     tasks: int
     max_load: float

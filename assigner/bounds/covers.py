@@ -16,8 +16,8 @@ _EXACT: Final = 32
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Factor by which sizes are multiplied before 1 is added to each. If two sets of partitions have the same
-total size, the set with fewer partitions therefore has the smaller sum."""
+"""Factor by which each size is multiplied, before 1 is added to the product. If two sets of partitions have
+the same total size, the set with fewer partitions therefore has the smaller sum."""
 NEGLIGIBLE_UNITS: Final = 16
 """Excess in units at which the search for a lighter cover ends."""
 _TRIES: Final = 8

@@ -22,7 +22,8 @@ _CORE: Final = 10_000
 
 
 def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
-    """Return a lower bound on tasks for these partitions, none of which exceeds `usable` alone.
+    """Return a lower bound on the number of tasks for the given partitions, none of which exceeds `usable`
+    alone.
 
     `sizes`: int64[n, D], `usable`: int64[D].
     """
@@ -55,7 +56,8 @@ def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:
-    """Return L1: the total divided by the capacity of a task, as if partitions were divisible."""
+    """Return the bound L1: the total load divided by the capacity of a task, as if partitions were
+    divisible."""
     return -(-int(sizes.sum()) // room)
 
 
@@ -140,7 +142,8 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 
 
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
-    """Return a lower bound on the bytes that must make way for new partitions, each above half the target.
+    """Return a lower bound on the bytes that must leave tasks to make room for new partitions, each larger
+    than half of the target.
 
     `loads`: int64[m], load of tasks without the partitions that must leave anyway. Two such new partitions
     cannot share a task, and the bytes that must leave a task are convex in its load. The cheapest solution is
@@ -156,8 +159,9 @@ def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
     """Return the cheapest sets of `count` elements, as indices into the costs, cheapest first; at most `most`
     sets.
 
-    `costs`: int64[n], none negative. Each set results from a cheaper set if one member is replaced with the
-    next in the order of costs. So a heap of such sets returns the sets in order.
+    `costs`: int64[n], none negative. Each set results from a cheaper set by replacing one member with the
+    next more expensive element. A heap to which these replacements are added therefore returns the sets in
+    the order of their costs.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

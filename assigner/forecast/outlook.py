@@ -124,7 +124,7 @@ def newest_of(hours: Collection[Rates]) -> Rates:
 
 
 def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
+    """Forecast the `ahead` hours after the last hour of `totals` (bytes/s by start of the hour, epoch ms).
 
     `past`: loads of partitions in some of these hours, or none. The newest load of a partition is used if its
     loads a day and a week before are unknown. Raises the errors of `outlook`.

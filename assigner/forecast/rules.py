@@ -13,8 +13,8 @@ Rules for the hour `distance` hours after an origin:
 - present: the value of the current hour, for the next one.
 
 No rule is always right: Saturdays differ from Fridays, after a step all earlier weeks are wrong, and some
-series have no weekly pattern. For each hour the rule with the smallest error is chosen, judged by forecasts
-over the same distance for the same hours of its weekday in past weeks and for the last day.
+series have no weekly pattern. For each hour, the rule with the smallest error is chosen. The errors are those
+of forecasts over the same distance, for the same hours of the weekday in past weeks and for the last day.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ _PRESENT: Final = 1
 _NEWEST: Final = 3
 """Number of latest hours that reveal a step, or the end of a holiday, within a day."""
 _STEP: Final = 1.25
-"""Ratio between the levels of the latest hours and of the last day above which only the latest hours
-count."""
+"""Ratio between the load of the latest hours and of the last day. Above this ratio, only the latest hours
+determine the level."""
 _AROUND: Final = 2
-"""Number of hours before and after an hour whose errors are included in its score."""
+"""The score of an hour includes the errors of this number of hours before it and after it."""
 _TOGETHER: Final = 24
 """Number of distances that are computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
-"""Share of the same hour a week before and a week after below which an hour was an outage."""
+"""Share of the load in the same hour of the previous and the next week. An hour with less load was an
+outage."""
 _UNTRIED: Final = np.finfo(np.float32).max
 
 
@@ -152,7 +153,7 @@ def _levels(series: Values, before: Values) -> tuple[Values, Values]:
 
 
 def _clipped(levels: Values) -> Values:
-    """Return the levels, 1 if unknown."""
+    """Return the levels within a plausible range; 1 for an unknown level."""
     return np.clip(np.where(np.isnan(levels), 1.0, levels), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
 
 
@@ -199,7 +200,7 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
     """Return the mean error of a rule: float32[distances, hours]; the largest number for a rule that was
     never tried.
 
-    `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
+    `errors`: errors of the rule's forecasts by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
     (weekly, newest), counts = (

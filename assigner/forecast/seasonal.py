@@ -24,7 +24,7 @@ FEWEST_HOURS: Final = 2 * DAY
 LONGEST_AHEAD: Final = WEEK
 _GRADED: Final = 4 * WEEK
 _ALIKE: Final = 3
-"""Maximum difference in hours of two times of the week that count as equal."""
+"""Maximum difference in hours between two times of the week that count as the same time."""
 
 
 class ForecastInterval(NamedTuple):

@@ -52,12 +52,12 @@ class Limits:
         return self.partitions is None or count < self.partitions
 
     def most(self, partitions: int) -> int:
-        """Return how many of this number of partitions fit into one task, regardless of load."""
+        """Return how many of the given number of partitions fit into one task, regardless of load."""
         return partitions if self.partitions is None else min(self.partitions, partitions)
 
     def bound(self, partitions: int) -> int:
-        """Return a lower bound on the tasks for this number of partitions, regardless of load; 0 if one task
-        suffices."""
+        """Return a lower bound on the tasks for the given number of partitions, regardless of load; 0 if one
+        task suffices."""
         return 0 if self.partitions is None else -(-partitions // self.partitions)
 
 

@@ -117,7 +117,7 @@ def _messages(
 
 
 def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
-    """Return the load with `factor` times the bytes and messages."""
+    """Return the load multiplied by `factor`."""
     messages = load.messages_per_second
     return replace(
         load,

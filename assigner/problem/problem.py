@@ -187,7 +187,7 @@ def in_units(rates: npt.NDArray[np.float64]) -> Ints:
 
 
 def usable_units(capacity: TaskCapacity) -> Ints:
-    """Return the usable capacity of a task in units: int64[D]. Raises InvalidRequest if it is 0."""
+    """Return the usable capacity of a task in units: int64[D]. Raises InvalidRequest if the capacity is 0."""
     found = [("bytes", capacity.usable_bytes_per_second)]
     if capacity.usable_messages_per_second is not None:
         found.append(("messages", capacity.usable_messages_per_second))
@@ -227,7 +227,8 @@ def _checked(current: TaskOf, count: int) -> TaskOf:
 
 
 def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
-    """Return the units of the first dimension that leave their task; new partitions (home -1) move nothing.
+    """Return the load that leaves its task, in units of the first dimension. New partitions (home -1) do not
+    count.
 
     `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
     """

@@ -1,5 +1,4 @@
-"""Methods that place partitions on a given number of tasks: from sizes to a placement. Imports `problem` and
-`bounds`.
+"""Methods that place partitions of given sizes on a given number of tasks. Imports `problem` and `bounds`.
 
 `arrangement.py` contains a placement under construction. `greedy.py` builds an initial placement,
 `descent.py` (one dimension), `vector_descent.py` (two) and `ruin.py` improve a placement, `chains.py` reverts

@@ -30,7 +30,7 @@ class Arrangement:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks, including empty ones."""
+        """Number of tasks, including empty tasks."""
         return len(self.counts)
 
     def members(self, task: int) -> Ranks:

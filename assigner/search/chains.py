@@ -1,4 +1,5 @@
-"""Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
+"""Ejection chains in one dimension: a partition returns to its task and displaces another partition, which
+returns to its task, and so on.
 
 A chain starts with a partition displaced from its task, or without a task. The partition moves to
 its own task (or to any task) and displaces another partition, which moves and displaces the next one, until
@@ -28,7 +29,7 @@ _FRUITLESS: Final = 2
 """Number of rounds without a gain after which the search ends."""
 _FAR: Final = np.int64(2**62)
 _OUTSIDE: Final = np.int64(2**61)
-"""Value of assigning a task to a partition without one."""
+"""Value of assigning a task to a partition that has none."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -83,9 +84,9 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
     """Improve a placement in which all partitions have a task, where single chains find no further
     improvement.
 
-    A partition is moved to its own task unconditionally, chains find places for the displaced ones, and the
-    result is kept unless more bytes are displaced than before. Each round covers all displaced partitions in
-    random order. The search ends after some rounds without a gain.
+    A partition is moved to its own task unconditionally, chains find places for the displaced partitions, and
+    the result is kept unless more bytes are displaced than before. Each round covers all displaced partitions
+    in random order. The search ends after some rounds without a gain.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
@@ -121,7 +122,8 @@ class _Search:
         return [int(item) for item in displaced[order]]
 
     def cost(self) -> int:
-        """Return the units displaced from home, plus a much larger cost for each partition without a task."""
+        """Return the cost of the placement: the units that are not in their own task, plus a much larger cost
+        for each partition without a task."""
         outside = int(np.count_nonzero(self.task_of < 0))
         return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
 
@@ -130,8 +132,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply chains that start at each of these partitions, and at partitions moved by earlier chains, as
-        long as chains improve the placement."""
+        """Apply chains that start at each of the given partitions, and at partitions moved by earlier chains,
+        as long as chains improve the placement."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -139,7 +141,7 @@ class _Search:
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:
-        """Move a partition home and find places for displaced ones; revert if the cost rises."""
+        """Move a partition home and find places for displaced partitions; revert if the cost rises."""
         home = int(self._goal.homes[item])
         if home < 0 or self.task_of[item] == home:
             return
@@ -162,8 +164,8 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions whose removal makes room, chosen by lowest cost and then by lowest load, in
-        descending order of load. None if no removal suffices."""
+        """Return the partitions to remove from a task to make room: the set with the lowest cost and, among
+        these, the lowest load. The result is in descending order of load. None if no removal suffices."""
         members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
         masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
         is_home = self._goal.homes[members] == task
@@ -177,7 +179,7 @@ class _Search:
         return [int(member) for member in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Find and apply the best chain from here; return the moved partitions, if any."""
+        """Find and apply the best chain that starts at a partition; return the moved partitions, if any."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -192,8 +194,8 @@ class _Search:
         return self._carry_out(steps, best) if best.task >= 0 else []
 
     def _end(self, step: _ChainStep, depth: int, start: int, origin: int) -> _End:
-        """Return the cheapest complete chain from these parts: the last partition moves to a task with
-        room."""
+        """Return the cheapest complete chain from the given partial chains: the last partition moves to a
+        task with room."""
         after = self._loads[None, :] + self._sizes[step.item][:, None]
         counts = self._counts
         if depth and origin >= 0:
@@ -216,7 +218,8 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
-        """Return the cheapest extended parts: each partition moves to a task and displaces another one."""
+        """Return the cheapest extensions of the partial chains: each partition moves to a task and displaces
+        another partition."""
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
         possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]
@@ -236,7 +239,8 @@ class _Search:
         return _ChainStep(items, lowest[items], seen, parent)
 
     def _carry_out(self, steps: list[_ChainStep], end: _End) -> list[int]:
-        """Apply a chain from end to start: each partition takes the place that the next one left."""
+        """Apply a chain from its end to its start: each partition takes the place that the next partition has
+        left."""
         row, task, moved = end.row, end.task, []
         for step in reversed(steps[: end.depth + 1]):
             item = int(step.item[row])

@@ -73,7 +73,7 @@ def generate_and_dive(
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Partitions of equal size on the grid. `exact`: the grid is lossless."""
+    """Partitions of equal size, measured in steps of the grid. `exact`: whether all sizes are whole steps."""
 
     grid_sizes: Ints
     grid_room: int
@@ -167,7 +167,7 @@ class _Program:
         return math.ceil(best - 1e-6)
 
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
-        """Fix columns until few partitions remain, repeatedly; end when choices run out.
+        """Repeatedly fix columns until few partitions remain. End when no choices are left.
 
         Columns with integral uses are fixed at once. Among the other columns, the most used one is fixed
         first, and released if the remaining partitions would need too many tasks. After a dead end, or if the
@@ -215,7 +215,7 @@ class _Program:
         return None
 
     def _improve(self, wanted: int) -> bool:
-        """Generate columns for the remaining demand until `wanted` tasks suffice fractionally."""
+        """Generate columns for the remaining demand until the linear program needs at most `wanted` tasks."""
         for _ in range(300):
             value, duals = self._cover.solve()
             if value <= wanted + _SLACK:
@@ -229,7 +229,7 @@ class _Program:
         return False
 
     def _fix(self, index: int) -> dict[int, int]:
-        """Use a column once, without the part that is covered already."""
+        """Use a column once, without the partitions that are covered already."""
         column = {
             kind: min(count, self._demands[kind])
             for kind, count in self._columns[index].items()

@@ -31,8 +31,8 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class PartitionExchange(NamedTuple):
-    """Partitions that the fullest task gives to `partner` and takes back, and the larger load of the two
-    after."""
+    """An exchange: partitions that the fullest task gives to `partner` and gets in return, and the larger
+    load of the two tasks after the exchange."""
 
     higher: int
     partner: int
@@ -113,8 +113,8 @@ def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal
     """Return the best exchange of `task` with any partner. For each partition that the partner could give,
     the best partition to give in return is considered.
 
-    Exchanges that bring both to the target are preferred, then exchanges that fill a partner, then the best
-    levelling of the pair.
+    Exchanges that bring both tasks to the target are preferred, then exchanges that fill the partner, then
+    the exchange that levels the pair best.
     """
     own = state.members(task)
     if not len(own) or not len(partners):
@@ -162,7 +162,8 @@ def _smallest_relief(
 def _best_filling(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, target: int
 ) -> tuple[int, int, int] | None:
-    """Return the largest relief within the partner's target; None if it fills less than half of the room."""
+    """Return the exchange that relieves the task most while the partner stays within the target; None if it
+    fills less than half of the partner's room."""
     give = np.searchsorted(ascending, back_sizes + (target - other), side="right") - 1
     change = np.where(give >= 0, ascending[give] - back_sizes, 0)
     position = int(change.argmax())

@@ -59,8 +59,8 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Collect the seconds of every search in the block that the wall-clock limit ended; equal input may then
-    give another result."""
+    """Collect the durations, in seconds, of searches that the wall-clock limit ends while the block runs.
+    After such a search, equal input may give another result."""
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:
@@ -70,8 +70,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. They do not fit if the result is `proved`
-    but has no `task_of`.
+    """Check whether all partitions fit into `tasks` equal tasks. The partitions do not fit if the result is
+    `proved` but has no `task_of`.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """
@@ -184,7 +184,7 @@ def fewest_moved_of_heavy(
     One dimension, sizes int64[n] by rank, rooms int64[m]. Any amount of a task's own small partitions may
     stay, or only amounts within the ranges (first to last, in units) of `staying`. If these ranges contain
     the sums of all subsets, the bound holds for every placement. `task_of`: heavy partitions are placed,
-    small ones stay in their tasks, which may then exceed their room.
+    small partitions stay in their tasks, which may then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)
@@ -219,7 +219,7 @@ def _highest(sizes: Ints, task_of: TaskOf) -> int:
 
 
 def _common_divisor(sizes: Ints, rooms: Ints) -> int:
-    """Return the common divisor of all sizes; rooms are rounded down to it without loss."""
+    """Return the common divisor of all sizes; rooms are rounded down to this divisor without loss."""
     shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
     while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
         shared *= 2
@@ -253,7 +253,7 @@ class _Model:
         return self._cells[rank][task]
 
     def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
-        """Return the task's load as an expression."""
+        """Return the load of a task as an expression of the model."""
         weights = self._sizes[:, dimension].tolist()
         return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
 
@@ -264,7 +264,7 @@ class _Model:
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the search at this placement."""
+        """Start the search at the given placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
@@ -325,7 +325,8 @@ class CoverProgram:
 
 @dataclass(frozen=True, slots=True)
 class PackingColumn:
-    """A column. `cost` of each use, in units; `entries`: coefficients by row; `most`: limit of uses."""
+    """A column. `cost`: cost of each use, in units; `entries`: coefficients by row; `most`: maximum number of
+    uses."""
 
     cost: int
     entries: Mapping[int, int]

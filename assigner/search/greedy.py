@@ -19,7 +19,7 @@ _TAIL_SHARE: Final = 10_000
 
 
 def tail_start(sizes: Ints) -> int:
-    """Return the first rank of the tail: from here on partitions are levelled by count, not by load.
+    """Return the first rank of the tail. Partitions of the tail are distributed evenly by count, not by load.
 
     `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
     is lightest by a minimal difference.
@@ -32,7 +32,8 @@ def tail_start(sizes: Ints) -> int:
 
 
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
-    """Return tasks for `tail` partitions that level the counts; -1: no room.
+    """Return a task for each of `tail` partitions, so that the numbers of partitions per task become as equal
+    as possible; -1 if no task has room.
 
     `counts`: int64[m] before. `closed`: bool[m], tasks that receive partitions only if no other task can.
     """
@@ -49,12 +50,14 @@ def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: L
 
 
 def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
-    """Return the highest count that a task may reach with these additional partitions."""
+    """Return the highest number of partitions that a task may have after the additional partitions are
+    placed."""
     return limits.most(int(counts.max(initial=0)) + partitions)
 
 
 def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
-    """Return the number that each task receives if the lowest are filled first, up to `most`."""
+    """Return the number of partitions that each task receives if the tasks with the fewest partitions are
+    filled first, up to `most`."""
     low, high = 0, most
     while low < high:
         level = (low + high + 1) // 2
@@ -70,7 +73,8 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return the slots in rounds over all tasks, so that heavier partitions are distributed."""
+    """Return the slots of all tasks in turn (one slot of each task, then the next), so that heavier
+    partitions are distributed."""
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
     turn = np.arange(len(owner)) - starts
@@ -103,9 +107,9 @@ def assign_lpt(
     """Longest processing time first: assign each partition to the lightest task, in the order of `ranks`.
 
     `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated. Ties:
-    fewer partitions, then the lower task number. With two dimensions the lightest task is the one where the
-    sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if no
-    task may take one more.
+    fewer partitions, then the lower task number. With two dimensions, the lightest task is the task in which
+    the sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if
+    no task may take one more.
     """
     if sizes.shape[1] == 1:
         return _assign_lpt_bytes(sizes[ranks, 0], loads, counts, limits)

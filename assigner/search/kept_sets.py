@@ -2,9 +2,9 @@
 generation.
 
 There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes that it
-gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples
-them: all partitions that are given away or new are in a pattern, and the number of patterns of a weight is at
-most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
+gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples the
+two kinds: all partitions that are given away or new are in a pattern, and the number of patterns of a weight
+is at most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
 interchangeable, which reduces the number of equivalent solutions. Prices of sizes make the best kept set of a
 task a knapsack problem, and one knapsack over all sizes prices the patterns of every weight (Gilmore and
 Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961). The bound
@@ -40,10 +40,10 @@ _PENALTY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
-    partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of available tasks;
-    `most`: maximum number of them that may have partitions. `incumbent`: a valid placement, if any. `effort`:
-    factor for all limits."""
+    """Input of the choice of kept sets. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n],
+    task in which a partition costs nothing; -1: the partition costs nothing in any task. `tasks`: number of
+    available tasks; `most`: maximum number of tasks that may have partitions. `incumbent`: a valid placement,
+    if any. `effort`: factor for all limits."""
 
     sizes: Ints
     homes: TaskOf
@@ -69,8 +69,8 @@ def is_on_a_grid(sizes: Ints, room: int) -> bool:
 def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
     """Return the placement on `most` of the tasks that moves the fewest bytes, within the limits.
 
-    `task_of`: None if no placement is better than the incumbent. `bound`: lower bound in units on moves of
-    any placement on `most` of these tasks.
+    `task_of`: None if no placement is better than the incumbent. `bound`: lower bound, in units, on the moves
+    of any placement that uses `most` of the tasks.
     """
     carrying = np.flatnonzero(question.sizes > 0)
     if question.most < 1 or not is_affordable(len(carrying), question.most):
@@ -115,7 +115,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _KeptSet:
-    """A task and the own partitions that it keeps."""
+    """A task and the current partitions that it keeps."""
 
     task: int
     items: tuple[int, ...]
@@ -263,7 +263,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """Return the bound that these prices prove, for sizes rounded down to the grid."""
+        """Return the lower bound that the given prices prove, for sizes rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -285,8 +285,8 @@ class _Generation:
         return table, taken
 
     def _grow(self, prices: Ints, levels: npt.NDArray[np.float64]) -> bool:
-        """Add the most valuable pattern of each weight and kept set of each task; return False if none is
-        missing."""
+        """Add the most valuable pattern of each weight, and the most valuable kept set of each task. Return
+        False if the program already has all of them."""
         table, taken = self._filled(self._grid.above, prices[self._class_of])
         wanted = np.flatnonzero(table > levels + 1)
         grown = False
@@ -307,7 +307,7 @@ class _Generation:
         return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """Return the partitions that give each of these amounts of room its highest value."""
+        """Return, for each amount of room, the partitions with the highest total value that fit into it."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):

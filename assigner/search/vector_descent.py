@@ -26,8 +26,8 @@ Shares = npt.NDArray[np.float64]
 
 
 class ShareExchange(NamedTuple):
-    """Partitions that the worst task gives to `partner` and takes back, and the larger share of the two
-    after."""
+    """An exchange: partitions that the worst task gives to `partner` and gets in return, and the larger share
+    of the two tasks after the exchange."""
 
     worst: float
     partner: int
@@ -80,8 +80,8 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """Return the exchange that leaves the smallest larger share of the two tasks; None if no exchange lowers
-    the larger share."""
+    """Return the exchange after which the larger share of the two tasks is smallest; None if no exchange
+    lowers the larger share."""
     own = _sample(state.members(task))
     theirs = [_sample(state.members(partner)) for partner in partners.tolist()]
     back = np.concatenate([part for members in theirs for part in (_MINUS_ONE, members)])

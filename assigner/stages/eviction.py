@@ -38,7 +38,7 @@ def evict(
     """Return the lightest partitions whose removal brings every task of `relieved` down to int64[D] `target`.
 
     `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that need a dedicated
-    task: the heaviest one in a task stays, all other partitions leave. `relieved`: bool[tasks].
+    task: the heaviest partition of such a task stays, all other partitions leave. `relieved`: bool[tasks].
     """
     tasks = len(relieved)
     kept = home.copy()

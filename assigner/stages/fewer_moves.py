@@ -23,7 +23,7 @@ from assigner.stages.incremental import StickyPlacement
 
 _PASSES: Final = 3
 _FIRST_CHOICES: Final = 6
-"""Number of heaviest partitions that are tried as the first of a set."""
+"""Number of heaviest partitions that are tried as the first partition of a set."""
 _LARGEST_SET: Final = 8
 SOLVER_CELLS: Final = 5_000
 """Maximum size of a case (partitions times tasks) for which the solver is used."""
@@ -33,7 +33,7 @@ def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlac
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the minimum.
 
     For each task that gives away several partitions, these partitions return to it, and as few heavy
-    partitions as possible leave instead. The solver then improves small cases.
+    partitions as possible leave instead. In small cases, the solver then improves the placement.
     """
     if not (kept.reached and kept.fits and policy.move_slack):
         return kept
@@ -95,8 +95,8 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace the partitions that leave the task with fewer partitions; return False if no such set was
-        found."""
+        """Replace the partitions that leave the task with fewer partitions; return False if no smaller set
+        was found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:
@@ -117,7 +117,7 @@ class _MoveSearch:
         return False
 
     def _rooms_without(self, leaving: Ranks, giver: int) -> _Rooms:
-        """Return the room of each task without the partitions that leave the giver."""
+        """Return the room that each task has if the partitions that leave the giver are not counted."""
         loads, counts = self.state.loads.copy(), self.state.counts.copy()
         np.subtract.at(loads, self.state.task_of[leaving], self.problem.sizes[leaving])
         np.subtract.at(counts, self.state.task_of[leaving], 1)
@@ -142,7 +142,8 @@ class _MoveSearch:
     def _from(
         self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return a set that begins with the first element of `firsts` with room."""
+        """Return a set of partitions that starts with the first element of `firsts` for which a task has
+        room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):
@@ -181,15 +182,16 @@ class _Rooms:
 
     @property
     def largest(self) -> int:
-        """Units of the largest room."""
+        """Largest room of a task, in units."""
         return int(self.free[self.open_to, 0].max(initial=0))
 
     def copy(self) -> _Rooms:
-        """Return rooms that can be changed."""
+        """Return a copy of the rooms that may be modified."""
         return replace(self, free=self.free.copy(), counts=self.counts.copy())
 
     def place_first(self, options: Ranks) -> tuple[int, int] | None:
-        """Place the first option that has room, in the tightest room; return its rank and task."""
+        """Place the first of the given partitions for which a task has room, in the task with the least
+        sufficient room. Return rank and task."""
         admits = self.open_to & self.problem.per_task.admits(self.counts)
         free = self.free[admits]
         if not len(free):

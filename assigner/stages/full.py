@@ -125,7 +125,8 @@ def _search(inputs: PackingInput, tasks: int, starts: list[Arrangement], bound: 
 
 
 def goal_at(inputs: PackingInput, tasks: int) -> Ints:
-    """Return the goal of levelling: slightly above the best possible share, beyond room only if necessary."""
+    """Return the load to which tasks should be levelled: slightly above the best possible value, and above
+    the room only if necessary."""
     lowest = lowest_loads(inputs.sizes, tasks)
     share = float((lowest / inputs.room).max()) * (1 + FINE[inputs.dimensions - 1])
     goal = np.floor(inputs.room * share).astype(np.int64)
@@ -139,8 +140,8 @@ def lowest_loads(sizes: Ints, tasks: int) -> Ints:
 
 
 def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangement:
-    """Assign the first `head` ranks to the lightest task each, the tail by count, then descend to the
-    goal."""
+    """Assign each of the first `head` ranks to the lightest task, distribute the tail by count, and then
+    reduce the fullest tasks to the goal."""
     task_of = np.full(len(inputs.sizes), -1, np.int32)
     loads, counts = np.zeros((tasks, inputs.dimensions), np.int64), np.zeros(tasks, np.int64)
     task_of[:head] = assign_lpt(inputs.sizes, np.arange(head), loads, counts, inputs.room, inputs.limits)
@@ -152,7 +153,7 @@ def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangemen
 
 
 def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
-    """Lower the maximum of a placement, in small cases to the proven minimum."""
+    """Lower the load of the fullest task, in small cases to the proven minimum."""
     goal = goal_at(inputs, tasks)
     state = Arrangement(inputs.sizes, task_of, tasks)
     if lower(state, goal, inputs) or (len(task_of) <= _REFINED and refine(state, inputs, goal)):
@@ -189,7 +190,7 @@ def refine(state: Arrangement, inputs: PackingInput, goal: Ints) -> bool:
 
 
 def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
-    """Return whether no task is above the room."""
+    """Return whether every task is within the room."""
     return bool((state.loads <= inputs.room).all())
 
 

@@ -28,8 +28,8 @@ ENOUGH_KNOWN: Final = 0.5
 
 _NOISE: Final = 0.1
 _LARGE_FALL: Final = 1.15
-"""Ratio between the tasks needed by an earlier observation and by the current one, above which tasks are
-removed only after the earlier observation has expired."""
+"""Ratio between the tasks needed by an earlier observation and by the current observation. Above this ratio,
+tasks are removed only after the earlier observation has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """Return a lower bound on the number of tasks if each keeps its headroom. A partition that fits only
-    without headroom counts as one task."""
+    """Return a lower bound on the number of tasks if each task keeps its headroom free. A partition that fits
+    only without headroom counts as one task."""
     alone = (sizes > room).any(axis=1)
     rest = np.minimum(sizes[~alone], spared)
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)

@@ -23,10 +23,10 @@ from assigner.stages.placement import RepairedPlacement, place_homeless
 
 _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
-"""A partition is heavy if its size is more than 1/10 of a task's room. The constant is the divisor."""
+"""Divisor: a partition is heavy if its size is more than 1/10 of a task's room."""
 _FEW_CELLS: Final = 4
-"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells, it
-runs if the result is above `_NEAR` times the bound."""
+"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells,
+the solver runs if the result is above `_NEAR` times the bound."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
 """Difference in units that is not worth another run of the solver: less than one byte per second."""
 _SUMS: Final = 4_000
@@ -39,7 +39,7 @@ Ranges = list[tuple[int, int]]
 class _SolverBudget:
     """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
 
-    A run usually needs about one second, and sometimes much more. Another seed is then faster.
+    A run usually needs about one second, and sometimes much more. If it does, another seed is faster.
     """
 
     rounds: int
@@ -91,7 +91,8 @@ def _by_the_heavy(
     small: _SmallPartitions,
     budget: _SolverBudget,
 ) -> RepairedPlacement:
-    """Alternate between solving for the heavy partitions and repacking the small ones until both agree."""
+    """Alternate between solving for the heavy partitions and repacking the small partitions until both
+    agree."""
     tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
     rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
     seed = inputs.seed
@@ -128,7 +129,8 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions; evict the lightest small ones from tasks above their room and place them."""
+    """Keep the heavy partitions; evict the lightest small partitions from tasks above their room, and place
+    them again."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}
@@ -151,7 +153,8 @@ class _SmallPartitions:
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
-        """Record the feasible sums of tasks that gave more than assumed; return True if any record is new."""
+        """Record the feasible sums of tasks that gave away more than the solver assumed; return True if any
+        record is new."""
         before = dict(self.staying)
         for task, eviction in evictions.items():
             if eviction.given <= eviction.excess + NEGLIGIBLE_UNITS:
@@ -170,7 +173,8 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """Return the sums of subsets: the smallest and largest exactly, the range in between as a whole."""
+    """Return ranges that contain the sums of all subsets. The smallest and the largest sums are exact; one
+    range covers the sums between them."""
     whole = int(sizes.sum())
     small = smallest_sums(sizes, _SUMS)
     large = whole - small[::-1]
@@ -201,7 +205,7 @@ def _better(
 def _by_all(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
 ) -> RepairedPlacement:
-    """Let the solver place all concerned partitions exactly."""
+    """Let the solver place the partitions in `concerned` exactly."""
     state = best.state
     rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
     incumbent = state.task_of[concerned] if _is_right(inputs, state) else None

@@ -170,8 +170,8 @@ def _worst(problem: PlacementProblem, kept: StickyPlacement) -> float:
 def _with_others_given_up(
     problem: PlacementProblem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
-    """Try other sets of tasks to remove, cheapest first, as long as their bound is below the current
-    moves."""
+    """Try other sets of tasks to remove, cheapest first, as long as the bound of a set is below the moves of
+    the best placement so far."""
     given_up = present[~kept.alive[present]]
     if not len(given_up):
         return kept
@@ -225,7 +225,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class RepairScope:
-    """Scope of one attempt. `tolerated`: overloaded tasks that are not relieved for now."""
+    """Tasks and partitions of one attempt. `tolerated`: overloaded tasks that are not relieved for now."""
 
     alive: Mask
     tolerated: Mask
@@ -243,15 +243,15 @@ def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: i
 
 
 def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
-    """Return whether the other partitions fit into the other tasks."""
+    """Return whether the partitions without a dedicated task fit into the tasks that are not dedicated."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
 def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
-    """Return the target load: usable capacity; less if a rebalance levels; more if no further task is
-    allowed."""
+    """Return the load that tasks should not exceed: the usable capacity, less if a rebalance levels the
+    tasks, or more if no further task is allowed."""
     rest, wanted = problem.sizes[~isolated], int(alive.sum())
     tasks = max(1, wanted - int(isolated.sum()))
     lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
@@ -267,8 +267,8 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
 def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
-    """Return whether levelling relieves the fullest task by at least `least_gain`. Always True if a task is
-    added, because the new task must get partitions. Tasks above usable capacity are relieved anyway."""
+    """Return whether a rebalance relieves the fullest task by at least `least_gain`. Always True if a task is
+    added, because the new task must get partitions. Tasks above usable capacity are always relieved."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)
@@ -280,7 +280,7 @@ def _is_gain_worth_moves(
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
     """Return the tasks whose load must be reduced to the target: in a rebalance, all tasks above the target;
     otherwise, tasks with a lasting overload. If a task is added, the band does not apply, because the new
-    task should relieve current ones."""
+    task should relieve current tasks."""
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:

@@ -13,7 +13,7 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """`places`: numbers of the available tasks, ascending; `most`: maximum number of them that may have
+    """`places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
     partitions. `room`: capacity of each task, in units."""
 
     places: Ranks
@@ -22,7 +22,7 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
-    """Return whether to use kept sets. They need one dimension, no limit on partitions per task, few
+    """Return whether to use kept sets. Kept sets need one dimension, no limit on partitions per task, few
     partitions, and no partition larger than a task. If the sizes of partitions have no large common divisor,
     kept sets are used only for problems that are too large for the solver."""
     if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
@@ -39,8 +39,8 @@ def choose_kept_sets(
     """Return the placement that moves the fewest bytes and uses at most `most` of the tasks in `scope`.
     Partitions of other tasks stay where they are.
 
-    `incumbent`: a valid placement, or None. `bound` of the result: lower bound on moves of any placement on
-    `most` of these places.
+    `incumbent`: a valid placement, or None. `bound` of the result: lower bound on the moves of any placement
+    that uses `most` of the tasks.
     """
     local = np.full(problem.homes + scope.most + 1, -1, np.int32)
     local[scope.places] = np.arange(len(scope.places))

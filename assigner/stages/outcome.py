@@ -23,11 +23,11 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 @dataclass(frozen=True, slots=True)
 class StageOutcome:
-    """Result of a stage. Current tasks keep their numbers; new ones are numbered from `homes` upward.
+    """Result of a stage. Current tasks keep their numbers; new tasks are numbered from `homes` upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
-    regardless of limits; `task_bound`: lower bound on them. `moved_bound`: in units, 0 if a full plan may
-    move anything. `target`: int64[D]. `why`: reason for the number of tasks.
+    regardless of limits; `task_bound`: lower bound on that number. `moved_bound`: in units, 0 if a full plan
+    may move anything. `target`: int64[D]. `why`: reason for the number of tasks.
     """
 
     task_of: TaskOf
@@ -100,7 +100,8 @@ def _why(problem: PlacementProblem, count: TaskCount, present: int, used: int) -
 
 
 def allowed_tasks(problem: PlacementProblem, required: int) -> int:
-    """Return the count clamped to min and max; at most the number of partitions, at least 1."""
+    """Return the number of tasks within the minimum and maximum, at most the number of partitions, and at
+    least 1."""
     wanted = max(required, problem.limits.min_tasks)
     if problem.limits.max_tasks is not None:
         wanted = min(wanted, problem.limits.max_tasks)
@@ -108,7 +109,7 @@ def allowed_tasks(problem: PlacementProblem, required: int) -> int:
 
 
 def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) -> int:
-    """Return a lower bound in units on the load of the fullest of `tasks` tasks."""
+    """Return a lower bound, in units, on the load of the fullest task if there are `tasks` tasks."""
     if not isolated:
         return load_bound(problem.sizes[:, 0], tasks)
     alone = problem.offending
@@ -135,8 +136,8 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Mark further tasks as alive. Empty tasks are also part of the plan, because few partitions may have
-    load."""
+    """Add empty tasks to the plan. A plan may need them to reach the requested number of tasks, because few
+    partitions may have load."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

@@ -36,7 +36,7 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
     """Place every partition without a task, moving as few bytes as possible.
 
     If a task has too little room beside a new partition, the lightest set of its partitions leaves and is
-    placed elsewhere. Exchanges follow only if that fails.
+    placed elsewhere. Exchanges are tried only if that fails.
     """
     state = _place_on_lightest(inputs, Arrangement(inputs.sizes, placed, tasks))
     none_kept = np.zeros(len(placed), dtype=bool)
@@ -101,8 +101,8 @@ def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
 
 
 def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
-    """Place each partition without a task on the lightest task with room, heaviest first, the tail by
-    count."""
+    """Place each partition without a task on the lightest task with room, heaviest first; distribute the tail
+    by count."""
     homeless = np.flatnonzero(state.task_of < 0)
     if not len(homeless):
         return state

@@ -9,12 +9,13 @@ import numpy as np
 from assigner.problem.problem import Ints, TaskOf
 
 _DENSE: Final = 3_000
-"""Number of tasks up to which the best matching is computed; above, pairs are chosen greedily. If there is
-only one old or one new task, the greedy choice is the best matching."""
+"""Number of tasks up to which the best matching is computed. With more tasks, pairs are chosen greedily. If
+there is only one old or one new task, the greedy choice is the best matching."""
 
 
 def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[TaskOf, int]:
-    """Rename tasks so that most bytes stay; return the placement and the number of numbered tasks.
+    """Renumber tasks so that as many bytes as possible stay in their task. Return the placement and the
+    number of task numbers.
 
     `bytes_`: int64[n]. `home`, `task_of`: int32[n]. `homes`: number of current tasks, which keep their
     numbers 0..homes-1; a task without a match gets a number from `homes` upward.

@@ -28,7 +28,7 @@ _CELLS: Final = 50_000
 class ComingHour:
     """Forecast of one hour: bytes/s of all partitions together, and the required tasks.
 
-    `tasks`: for the middle of the forecast. `most_tasks`: for its high end.
+    `tasks`: for the middle of the forecast. `most_tasks`: tasks for the upper bound of the forecast.
     """
 
     hour_ms: int
@@ -77,7 +77,8 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
 
 
 def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
-    """Return the rows. `needed`: tasks for the middle and for the high end of each hour."""
+    """Return the forecast of each hour. `needed`: tasks for the middle and for the upper bound of the
+    forecast of each hour."""
     rows = []
     for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):
         low, middle, high = (float(part[number]) * growth for part in found.totals)
@@ -91,7 +92,7 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Return the tasks needed for these partitions, placed from scratch. `how`: load of partitions whose load
-    is unknown."""
+    """Return the number of tasks that the given partitions need if all are placed from scratch. `how`: load
+    of partitions whose load is unknown."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

@@ -39,7 +39,7 @@ Label = int | str
 """Name of a task in a document."""
 
 _NO_TASK: Final = -1
-"""Marks a new partition, as null does."""
+"""Value that marks a new partition, like null."""
 _LARGEST_TASK: Final = 10**18 - 1
 _TASK_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COLUMNS: Final = ("topic", "partition", "bytes_per_second", "messages_per_second", "task")

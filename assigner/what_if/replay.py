@@ -1,7 +1,7 @@
 """Replay of a recorded day: the tasks that each hour would have had, and the moves.
 
 Every hour is planned from the placement of the previous hour, as the service would, with the earlier hours as
-recent observations. Pure: rows in, hours out; the source of rows is a port.
+recent observations. The module does no I/O: a port supplies the rows, and the caller gets the hours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 _LAST_MS: Final = 10**14
-"""Latest supported hour (in the year 5138), so that all hours, including forecast ones, can be formatted."""
+"""Latest supported hour (in the year 5138), so that all hours, including forecast hours, can be formatted."""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Partition loads by the start of the hour in epoch milliseconds."""

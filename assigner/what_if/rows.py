@@ -32,7 +32,7 @@ def rows(
                 continue
             where = f"line {reader.line_num}"
             if len(fields) != len(header):
-                raise InvalidRequest(f"{where} does not have {counted(len(header), 'field')}")
+                raise InvalidRequest(f"{where} has {len(fields)} instead of {counted(len(header), 'field')}")
             yield where, {name: field.strip() for name, field in zip(header, fields, strict=True)}
     except csv.Error as error:
         raise InvalidRequest(f"line {reader.line_num} is not valid CSV: {error}") from error

@@ -44,8 +44,8 @@ PART: Final = "audit"
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
 _MOST_WINDOWS: Final = 1
-"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind. A
-watermark is then less than two windows behind."""
+"""Number of windows. Copying takes precedence over an audit of counts until the audit is this far behind.
+With this limit, a watermark is less than two windows behind."""
 _REQUEST_SECONDS: Final = 10.0
 
 
@@ -189,8 +189,8 @@ class AuditThread(BackgroundThread):
                 context.loop.run_once(_STEP_SECONDS)
 
     def _turn(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
-        """Run one turn of the auditor, and return whether more records can be audited at once. The turn is
-        abandoned if the thread stops."""
+        """Run the auditor once, and return whether more records can be audited at once. The run is abandoned
+        if the thread stops."""
         before = time.thread_time()
         turn = context.loop.spawn(auditor.turn(lanes))
         while not turn.is_done and not self._stopping.is_set():

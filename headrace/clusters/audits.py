@@ -140,11 +140,10 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 @dataclass(frozen=True, slots=True)
 class AuditTurn:
-    """Result of one turn of a continuous audit. `results`: comparison of the records copied since the
-    previous turn. `by_topic`: time (epoch ms) before which every record of the topic is at the destination;
-    None if unknown. `through_ms`: time (epoch ms) before which every record of all topics is at the
-    destination; None if unknown. `problem`: reason why this turn failed; the next turn compares the same
-    records."""
+    """Result of one run of a continuous audit. `results`: comparison of the records copied since the previous
+    run. `by_topic`: time (epoch ms) before which every record of the topic is at the destination; None if
+    unknown. `through_ms`: time (epoch ms) before which every record of all topics is at the destination; None
+    if unknown. `problem`: reason why this run failed; the next run compares the same records."""
 
     results: Sequence[AuditResult] = ()
     through_ms: int | None = None
@@ -167,10 +166,10 @@ def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
     """Compare the records that a datastream has copied so far, and then every `seconds` the records copied
-    since the previous turn. Never ends.
+    since the previous run. Never ends.
 
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable
-    error is yielded as the problem of a turn; other errors are raised.
+    error is yielded as the problem of a run; other errors are raised.
     """
     clock, watch = SystemClock(), AuditWatch(audit_job(definition))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:

@@ -184,7 +184,7 @@ def _require_room(report: Path) -> None:
     from mirror.errors import InvalidRequest
 
     if report.is_dir() or not report.parent.is_dir():
-        raise InvalidRequest(f"invalid --report {report}: not a file in an existing folder")
+        raise InvalidRequest(f"invalid --report {report}: must be a file in an existing folder")
     with report.open("a", encoding="utf-8"):
         """The file is writable."""
 

@@ -158,9 +158,7 @@ def progress(
     destination: Annotated[str, typer.Option(help="Destination cluster: an alias, or host:port.")],
     state: StateOption,
     topics: Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")] = ".*",
-    runs: Annotated[
-        bool, typer.Option("--map", help="With --json, include every run of the offset map.")
-    ] = False,
+    runs: Annotated[bool, typer.Option("--map", help="With --json, include the whole offset map.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:

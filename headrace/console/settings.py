@@ -23,9 +23,9 @@ class ClientSettings(Settings):
     """Settings of commands that call a service."""
 
     addresses: list[str] = Field(default=[])
-    """Instances that commands call, as `host:port` or `https://host:port`. Commands try them in order until
-    one responds. If empty, commands call the address in `api`. If none of these instances responds and the
-    settings have `[zookeeper]`, commands look for live instances there."""
+    """Instances that commands call, as `host:port` or `https://host:port`. Commands call the instances in
+    this order until one responds. If empty, commands call the address in `api`. If none of these instances
+    responds and the settings have `[zookeeper]`, commands look for live instances there."""
     token_file: str = ""
     """File with the token; the variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""

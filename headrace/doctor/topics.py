@@ -71,7 +71,7 @@ def examined_own_topic(
     name: str, facts: TopicFacts | None, needs: Iterable[AclOperation], *, keeps_progress: bool = False
 ) -> Iterator[DoctorFinding]:
     """Evaluate one of Headrace's own topics. `facts`: None if the topic does not exist and will be created.
-    `keeps_progress`: whether it contains checkpoints, which must not expire."""
+    `keeps_progress`: whether the topic contains checkpoints, which must not expire."""
     subject = f"topic {name}"
     if facts is None or not is_there(facts):
         yield DoctorFinding(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")

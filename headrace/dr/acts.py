@@ -187,7 +187,7 @@ class SwitchoverActs:
         missing = self.bench.run(self._missing(operation))
         if missing:
             named = first_few([str(one) for one in missing], _NAMES_SHOWN)
-            raise TimedOut(f"{counted(len(missing), 'partition')} not copied to the end: {named}")
+            raise TimedOut(f"records of {counted(len(missing), 'partition')} are not copied yet: {named}")
         return operation
 
     async def _missing(self, operation: Switchover) -> Sequence[object]:
@@ -210,7 +210,7 @@ class SwitchoverActs:
         lanes = self.bench.run(self._lanes(operation))
         if wrong := unaccounted(lanes):
             named = first_few([str(one) for one in wrong], _NAMES_SHOWN)
-            raise Refused(f"unaccounted offsets in {named}", advice="check them with headrace audit")
+            raise Refused(f"offsets of unknown outcome in {named}", advice="check them with headrace audit")
         notes = [
             f"{counted(count, 'record')} of {operation.origin} not at {operation.target}: {kind}"
             for kind, count in left_out(lanes).items()

@@ -36,8 +36,8 @@ _FOLDER: Final = "dr"
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect to the coordination store for a command. If the store is embedded, the instance keeps it open.
-    Pairs then use a separate embedded store, which only one command at a time can open.
+    """Connect to the coordination store for a command. An instance keeps an embedded store open, so in this
+    case the states of pairs are in a separate embedded store, which only one command at a time can open.
 
     Raises StoreInUse, and the errors of the store's client.
     """
@@ -59,7 +59,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
     """Return an exported state of a service with the states of its pairs, which may have a store of their
-    own. Raises StoreInUse while a command changes them."""
+    own. Raises StoreInUse while another command changes the states."""
     if settings.store is not StoreKind.EMBEDDED or not (store_folder(settings) / _FOLDER).exists():
         return state
     with store_of(settings, "headrace state export", reads_only=False) as nodes:
@@ -151,7 +151,7 @@ class PairBook:
         except AlreadyExists as error:
             raise IllegalTransition(
                 f"another command is operating on {self._fresh.name}",
-                advice="wait until it has ended; if it was killed, until its session has expired",
+                advice="wait until that command ends or, if it was killed, until its session expires",
             ) from error
 
     def read(self) -> PairState:

@@ -196,7 +196,7 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Warn about clusters whose clocks differ from the clocks of instances. With such a difference, ages of
+    """Warn about clusters whose clocks differ from the clocks of instances. If the clocks differ, ages of
     records and therefore the loss in seconds are wrong. `instances`: response of `GET /v1/instances`."""
     skews = worst_skews(instances)
     for cluster in clusters:

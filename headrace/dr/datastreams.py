@@ -117,7 +117,7 @@ def require_direction(definition: Mapping[str, Any], origin: str, target: str) -
     if TopicNaming(definition["destination"]["name"]).destination("topic") != "topic":
         raise Refused(
             f"the topics of datastream {name} have other names at {target}, so clients would not find them",
-            advice="create it without --rename",
+            advice="create the datastream without --rename",
         )
 
 

@@ -122,7 +122,7 @@ class Drill:
 
     def run(self) -> DrillResult:
         """Run the drill, and remove everything that the drill has created. If the removal fails, the next
-        drill completes it.
+        drill repeats it.
 
         Raises IllegalTransition if a switch-over or a drill of the pair is in progress, VersionConflict if
         another operator has begun a drill because this command has lost its session, and the errors of the

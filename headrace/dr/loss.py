@@ -37,7 +37,8 @@ async def measured_loss(
 
 
 async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int | None:
-    """Return the maximum timestamp of the last batch before an offset, or None if there is no such batch."""
+    """Return the maximum timestamp of the last batch before an offset, or None if no batch precedes the
+    offset."""
     if end <= 0:
         return None
     try:

@@ -19,8 +19,8 @@ from mirror.ports import NodeStore
 class PairReader:
     """Reads the state of the configured pairs. `copy_at`: reads the copy of a pair's state on a cluster.
 
-    If the coordination store has no state of a pair, it may have lost the state. The copies on both clusters
-    are then read once and cached.
+    If the coordination store has no state of a pair, it may have lost the state. In this case, the copies of
+    the state on both clusters are read once and cached.
     """
 
     def __init__(

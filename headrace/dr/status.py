@@ -86,7 +86,7 @@ def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
 @dataclass(frozen=True)
 class PairView:
     """Stored state of a pair, without the lag of its datastreams. Satisfies `api.services.Pair`. `state`:
-    None if it is unknown; `problem` is then the reason."""
+    None if the state is unknown; `problem` is then the reason."""
 
     name: str
     settings: PairSettings

@@ -208,7 +208,8 @@ def replay_sink(reader: TailReader, active: str) -> KafkaSink:
 
 
 async def forget_replays(reader: TailReader, active: str) -> None:
-    """Delete the positions of all replays of the tail, which is decided. Raises Unreachable."""
+    """Delete the stored positions of all replays of the tail, after every record of the tail was replayed or
+    skipped. Raises Unreachable."""
     fork = reader.fork
     keys = [
         LaneKey(_replay_name(fork, generation), place)

@@ -22,7 +22,8 @@ MOST_RATES: Final = 1_000_000
 """Maximum number of loads (partitions times hours) per cluster in memory; each load takes 17 bytes. If there
 are more, only the mean of the last day is read, which is one load per partition."""
 _FORGIVEN: Final = 3
-"""Number of consecutive failures after which no further loads of a cluster are read in the same turn."""
+"""Number of consecutive failures after which no further loads of a cluster are read in the same
+computation."""
 
 Loads = Mapping[TopicPartition, PartitionLoad]
 Hours = Mapping[int, Snapshot]

@@ -1,5 +1,5 @@
-"""Lower bounds of the number of tasks that past hours required. Results are cached, so that a turn computes
-only a few hours."""
+"""Lower bounds of the number of tasks that past hours required. Results are cached, so that each computation
+of advice adds only a few hours."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: its
-    planned partitions."""
+    """Inputs that determine the required number of tasks of a group, apart from its loads. `planned`: planned
+    partitions of the group."""
 
     planned: frozenset[TopicPartition]
     limits: TaskLimits

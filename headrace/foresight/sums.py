@@ -18,7 +18,7 @@ from mirror.model.load import TaskCapacity
 from mirror.model.sizing.load_sums import LoadSums
 
 _FORGIVEN: Final = 3
-"""Number of failures after which a cluster is not queried again in the same turn."""
+"""Number of failures after which a cluster is not queried again in the same computation."""
 _FIELDS: Final = len(LoadSums._fields)
 
 
@@ -103,8 +103,8 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Begin a turn. Drop groups that are not in `groups`, and allow queries of clusters that failed in
-        the last turn."""
+        """Begin a computation of advice. Drop groups that are not in `groups`, and allow queries of clusters
+        that failed in the last computation."""
         self._kept = {group: kept for group, kept in self._kept.items() if group in groups}
         self._failures = {}
 

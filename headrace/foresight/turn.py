@@ -48,8 +48,7 @@ NOT_YET = "its forecast has not been computed yet"
 
 
 _LATEST_MS: Final = 2 * HOUR_MS
-"""Maximum age of stored advice. The need of past hours in such advice is kept until it has been computed
-again."""
+"""Maximum age of stored advice. The stored need of past hours is kept until it has been computed again."""
 _SLICE_SECONDS: Final = 1.0
 """Time after which the computation of past hours is interrupted."""
 
@@ -69,9 +68,9 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a turn. `past`: history for groups that are planned with loads from Pinot; None if
-    there is no history. `provider`: name of the service's load provider. `how`: returns the task capacity for
-    the datastreams of a group, and the policy of the planner."""
+    """Dependencies of a computation of advice. `past`: history for groups that are planned with loads from
+    Pinot; None if there is no history. `provider`: name of the service's load provider. `how`: returns the
+    task capacity for the datastreams of a group, and the policy of the planner."""
 
     services: Services
     store: AdviceStore
@@ -84,7 +83,7 @@ class Means:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups of all datastreams. `needs`: their current needs."""
+    """Groups of all datastreams. `needs`: current needs of the groups."""
 
     members: Mapping[GroupName, Sequence[Datastream]]
     plan: Plan
@@ -94,8 +93,8 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A group in a turn. `sizing`: None if none of its partitions is planned. `sums`: None if unknown; `why`
-    then contains the reason."""
+    """A group in a computation of advice. `sizing`: None if no partition of the group is planned. `sums`:
+    None if unknown; `why` then contains the reason."""
 
     need: GroupNeed
     source: LoadSource
@@ -118,7 +117,7 @@ class _Round:
 
 
 class ForesightTurn:
-    """Computation of the leader. Not thread-safe."""
+    """Computes the advice while the instance is leader. Not thread-safe."""
 
     def __init__(self, means: Means, needs: PastNeeds | None = None) -> None:
         self._means = means

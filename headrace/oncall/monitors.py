@@ -98,7 +98,7 @@ def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
     """Build the error budgets. Without Pinot, they are computed from the measurements in `written`, and only
-    for rules with windows of at most one hour. Return None if there are no such rules.
+    for rules with windows of at most one hour. Return None if every rule has a longer window.
     """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:

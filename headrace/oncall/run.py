@@ -49,7 +49,7 @@ class MonitoredService(NamedTuple):
 
 
 class MonitorTerm:
-    """Term of a monitor: its turns, alerts, canaries and stored incidents as long as it is the active
+    """Term of a monitor: its evaluations, alerts, canaries and stored incidents as long as it is the active
     monitor.
 
     `at`: address of the service, for links; if empty, the configured address. Raises ConfigError,
@@ -125,10 +125,10 @@ class MonitorTerm:
 
 
 class MonitorRun:
-    """Waits until no other monitor is active, then becomes active. If another monitor takes over, it waits
-    again.
+    """Waits until no other monitor is active, then becomes active. If another monitor takes over, this
+    monitor waits again.
 
-    `build`: returns a new term; its errors are raised.
+    `build`: returns a new term; `run` raises the errors of `build`.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:
@@ -164,7 +164,7 @@ class MonitorRun:
 
     def _is_next(self) -> bool:
         """Wait until no other monitor is active. Return False if the run must end. If the service is
-        unreachable, the monitor starts anyway, and its turns report the problem."""
+        unreachable, the monitor starts anyway, and its evaluations report the problem."""
         pause = 0.0
         while not self._stopping.wait(pause):
             pause = self._interval

@@ -19,9 +19,9 @@ class ChosenStrategies:
     """Plans each group with its selected strategy. Satisfies `ports.Planner`. `service`: strategy for groups
     without a selected strategy. `make`: creates the strategy with the given name, or raises ConfigError.
 
-    Each strategy is created once. If its creation fails or takes longer than `patience_seconds`, the strategy
-    of the service plans instead, and the creation is retried at the next plan. The reason is logged once and
-    included in each such plan."""
+    Each strategy is created once. If the creation of a strategy fails or takes longer than
+    `patience_seconds`, the strategy of the service plans instead, and the creation is retried at the next
+    plan. The reason is logged once and included in each plan of the other strategy."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ChosenStrategies:
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """Return the strategy. If it cannot be created, record the reason and return None."""
+        """Return the strategy. If the strategy cannot be created, record the reason and return None."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))

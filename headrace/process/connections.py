@@ -210,7 +210,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application for connections beyond the limit, which rejects all paths except those in
+    """Return an application for connections beyond the limit; it rejects all paths except those in
     `RESERVED`."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,7 +26,7 @@ class LogSettings(Settings):
     """Format and level of logs."""
 
     format: Literal["auto", "text", "json"] = "auto"
-    """`auto`: text on a terminal, JSON elsewhere."""
+    """Format of log lines. `auto`: text on a terminal, otherwise JSON."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level to log."""
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
-"""Environment variable. If its value is 0, worker processes run the Python sources."""
+"""Environment variable. If the value of the variable is 0, worker processes run the Python sources."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _WINGS: Final = _PACKAGE / "wings"
 HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
@@ -108,7 +108,7 @@ def _digest(home: Path) -> str:
 
 
 def is_built(home: Path = HOME) -> bool:
-    """Return whether a build of exactly these sources exists in `home`."""
+    """Return whether a build of exactly the current sources exists in `home`."""
     return build_folder(home).is_dir()
 
 
@@ -123,7 +123,7 @@ def found(home: Path = HOME) -> Path | None:
 
 def take(home: Path = HOME) -> bool:
     """Make this process import compiled modules. Return False if no build exists. Must be called before any
-    of these modules is imported."""
+    compiled module is imported."""
     folder = found(home)
     if folder is None:
         return False

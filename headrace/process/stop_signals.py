@@ -2,8 +2,8 @@
 and commands stop the processes that they have started.
 
 A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service. Workers
-therefore receive both signals too. A worker must ignore them from its start, because it would otherwise end
-without draining.
+therefore receive both signals too. A worker must ignore stop signals from its start, because it would
+otherwise end without draining.
 """
 
 from __future__ import annotations

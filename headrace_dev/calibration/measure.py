@@ -136,7 +136,7 @@ class _Copying:
                 raise HeadraceError(f"the copy ended: {', '.join(self._run.outcome.failures) or 'early'}")
             if time.monotonic() > end:
                 reasons = self._run.progress.reasons
-                raise Unreachable(f"copy makes no progress: {reasons or 'no reason is given'}")
+                raise Unreachable(f"the copy makes no progress: {reasons or 'no reason is given'}")
 
     def _signal(self, number: signal.Signals) -> None:
         for process_id in self._run.process_ids:
@@ -194,5 +194,5 @@ def sums_of(rounds: Sequence[tuple[CalibrationSample, CalibrationSample]], batch
         one = CostSums.of(seconds, cpu, copied, records, records / batch_records, 0.0)
         found = found.plus(one) if found else one
     if found is None or not found.bytes or not found.cpu_seconds:
-        raise HeadraceError("too little data copied for a measurement", advice="increase --seconds")
+        raise HeadraceError("too little data was copied for a measurement", advice="increase --seconds")
     return found

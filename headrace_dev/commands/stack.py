@@ -44,7 +44,7 @@ def up(
 ) -> None:
     """Start servers and wait until they are ready.
 
-    Servers that are already running are not restarted. They run until `down`."""
+    Servers that are already running are not restarted. The servers run until `headrace-dev stack down`."""
     from stack.ports import StackPorts
     from stack.supervisor import Lifetime, Stack
 

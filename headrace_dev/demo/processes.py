@@ -152,7 +152,8 @@ class DemoProcesses:
         return RestClient(self.rest_address(name))
 
     def run_command(self, *arguments: str) -> str:
-        """Run a `headrace` command and return its output. Raises HeadraceError with the end of its stderr."""
+        """Run a `headrace` command and return its output. Raises HeadraceError with the end of the command's
+        stderr."""
         command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.home, check=False)
         if done.returncode != 0:
@@ -166,8 +167,9 @@ class DemoProcesses:
                 raise HeadraceError(f"{name} has exited", advice=log_shown(process.log_file))
 
     def release(self) -> list[str]:
-        """Leave all processes running after this one exits, until `headrace-dev demo --stop`. Return their
-        names. Processes that have already exited, for example after a failure, are reported and omitted."""
+        """Leave all processes running after this one exits, until `headrace-dev demo --stop`. Return the
+        names of the processes. Processes that have already exited, for example after a failure, are reported
+        and omitted."""
         kept = []
         for name, process in self.processes.items():
             try:

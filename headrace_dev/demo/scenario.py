@@ -14,8 +14,8 @@ HOT: Final = (("orders", 0), ("orders", 2))
 SHIFTED: Final = (("orders", 4), ("orders", 5), ("orders", 6), ("orders", 7))
 
 TASK_CAPACITY: Final = 400_000
-"""Capacity of a task in bytes per second. The demonstration enforces it as a quota of each task, so that an
-overloaded task falls behind as on an overloaded host."""
+"""Capacity of a task in bytes per second. The demonstration enforces this capacity as a quota of each task,
+so that an overloaded task falls behind as on an overloaded host."""
 
 UTILISATION_PERCENT: Final = 60
 USABLE: Final = TASK_CAPACITY * UTILISATION_PERCENT // 100

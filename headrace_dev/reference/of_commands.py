@@ -52,8 +52,8 @@ _SPECIAL: Final = re.compile(r"[*|<\\]")
 
 
 class Parameter(NamedTuple):
-    """An argument or option. `value`: type of its value, empty for a flag; `bounds`: its default and
-    limits."""
+    """An argument or option. `value`: type of the option's value, empty for a flag; `bounds`: default and
+    limits of the option."""
 
     name: str
     value: str

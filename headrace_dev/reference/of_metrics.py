@@ -58,7 +58,8 @@ _UNITS: Final = (
 
 @dataclass(frozen=True)
 class DescribedMetric:
-    """A metric. `name`: name in Prometheus; `kind`: its type; `labels`: labels of every series."""
+    """A metric. `name`: name of the metric in Prometheus; `kind`: type of the metric; `labels`: labels of
+    every series."""
 
     name: str
     kind: str

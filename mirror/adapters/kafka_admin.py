@@ -125,7 +125,7 @@ class KafkaAdmin:
         self._ask(f"deleting topic {topic}", partial(_delete, topic))
 
     def close(self) -> None:
-        """Close the connections in the background; the next call opens new ones."""
+        """Close the connections in the background; the next call opens new connections."""
         self._loop.post(lambda _: self._session.close())
 
     def _ask(self, operation: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:

@@ -121,7 +121,7 @@ class KafkaCluster(Settings):
     groups: list[str] = Field(default=["*"])
     """Consumer groups (`*` matches any text) to which datastreams may commit positions on this cluster. Only
     an operator can set a `group.id` that is not in the list. Everyone who may read a datastream can read the
-    positions of these groups in the topics of the datastream; only operators can read positions of other
+    positions of the listed groups in the topics of the datastream; only operators can read positions of other
     groups."""
 
 

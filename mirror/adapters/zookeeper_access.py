@@ -38,7 +38,7 @@ def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
 
 
 def is_open(rules: Sequence[ACL]) -> bool:
-    """Return whether these ACLs grant anything to everyone with network access."""
+    """Return whether the ACLs grant anything to everyone with network access."""
     return any(rule.id.scheme == "world" and rule.perms & Permissions.ALL for rule in rules)
 
 

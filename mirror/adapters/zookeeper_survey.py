@@ -1,6 +1,6 @@
 """Inspects the ZooKeeper servers with the four-letter words `srvr` and `dirs`.
 
-These commands need no session and no authentication. A server responds only to words in its
+Four-letter commands need no session and no authentication. A server responds only to words in its
 `4lw.commands.whitelist`, by default only `srvr`. No four-letter word reports the free disk space.
 """
 

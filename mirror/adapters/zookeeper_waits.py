@@ -134,8 +134,8 @@ class ServerWatch:
 
 
 def _has_decrypted(server: Any) -> bool:
-    """Return whether the TLS layer has buffered decrypted data. The kernel does not report such data as
-    readable."""
+    """Return whether the TLS layer has buffered decrypted data. The kernel does not report data that OpenSSL
+    has already decrypted as readable."""
     pending = getattr(server, "pending", None)
     return pending is not None and pending() > 0
 

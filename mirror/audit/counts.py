@@ -3,7 +3,7 @@
 Without compaction and transactions, every offset between the start and the end of a log has a record. The
 offset map contains the destination offset of each copied record, as acknowledged by the destination's
 brokers. Map entries at or after the destination's end are therefore missing records. Destination offsets
-between copied records that are not in the map are surplus records. This method detects neither changed
+between copied records that are not in the map are surplus records. Comparing counts detects neither changed
 contents nor records that a broker lost in the middle of a log.
 """
 

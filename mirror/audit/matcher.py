@@ -238,8 +238,8 @@ class Matcher:
         return here[1:] == there[1:]
 
     def _settle_source(self, here: Record, there: Record | None = None) -> bool:
-        """Match the next source record with a waiting record of the destination. Return whether there was
-        such a record.
+        """Match the next source record with a waiting record of the destination. Return whether a waiting
+        record matched.
 
         `there`: next record of the destination. If the offset map places the copy after `there`, the waiting
         record is an earlier duplicate, for example from a takeover with at-least-once delivery.
@@ -385,7 +385,7 @@ class Surplus:
         self._origins: dict[bytes, int] = {}
 
     def __bool__(self) -> bool:
-        """Return whether any of these records may still be found at the source."""
+        """Return whether the source record of any surplus record has not been found yet."""
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:

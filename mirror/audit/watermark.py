@@ -48,7 +48,8 @@ class PartitionWatermark:
             self.through_ms = self._ends.popleft()[0]
 
     def end_at(self, at_ms: int) -> int:
-        """Return the highest end of the source log that was recorded up to a time; 0 if none is kept."""
+        """Return the highest end offset of the source log recorded up to a time; 0 if no end offset is
+        stored."""
         return max((end for seen_ms, end in self._ends if seen_ms <= at_ms), default=0)
 
     @property
@@ -96,8 +97,8 @@ class CompleteThrough:
         return sorted({place.topic for place in self._partitions})
 
     def through(self, lateness_ms: int, topic: str | None = None) -> int | None:
-        """Return the time before which every record of a topic is at the destination; None if unknown.
-        `topic`: None means all topics."""
+        """Return the time in epoch ms before which every record of a topic is at the destination; None if
+        unknown. `topic`: None means all topics."""
         found = [mark.through_ms for place, mark in self._partitions.items() if topic in (None, place.topic)]
         known = [through_ms for through_ms in found if through_ms is not None]
         return min(known) - lateness_ms if known and len(known) == len(found) else None

@@ -104,8 +104,8 @@ class WindowTally:
 
     def settle(self, missing: int) -> None:
         """Assign verdicts to the records that the offset map lacks. `missing`: number of these records that
-        count as missing, in the oldest windows because it is unknown which records are missing. All other
-        records count as explained."""
+        count as missing. They are counted in the oldest windows, because it is unknown which records are
+        missing. All other records count as explained."""
         for start, number in sorted(self._uncopied.items()):
             lost = min(number, missing)
             missing -= lost

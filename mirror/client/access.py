@@ -35,7 +35,7 @@ class ClusterAccess:
     @property
     def principal(self) -> str:
         """Principal of this client in the brokers' ACLs, such as `User:mirror`. If only the brokers can
-        determine the principal, this is a description of it instead, for messages."""
+        determine the principal, the value is a description of the principal, for messages."""
         if self.sasl is not None:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"

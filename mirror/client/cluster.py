@@ -45,7 +45,7 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role; a broker may close each on the first request."""
+"""Minimum interval between connections for a role, as a broker may close each at its first request."""
 
 
 class Cluster:
@@ -221,7 +221,7 @@ class Cluster:
         return connection
 
     async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace a silent connection if the broker responds on a new one."""
+        """Replace an unresponsive connection if the broker responds on a new connection."""
         self._probed_at[place] = inf
         endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
         try:
@@ -278,7 +278,7 @@ class Cluster:
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of brokers and these topics. Combines calls. Raises Unreachable."""
+        """Refresh the metadata of the brokers and of the given topics. Combines calls. Raises Unreachable."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())

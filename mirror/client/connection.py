@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip above which distance limits a connection's rate. Within a data centre, it is about 0.2 ms."""
+"""Round trip above which distance limits a connection's rate (within a data centre: about 0.2 ms)."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the loop serves other sockets."""
@@ -129,7 +129,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the end of an incomplete request, the last one on this connection."""
+        """Send the end of an incomplete request, which must be the last request on this connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication
@@ -214,7 +214,7 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time at which the oldest outstanding response was due, transfer time included.
+        """Time in monotonic seconds at which the oldest outstanding response was due, transfer time included.
 
         Infinity if no response is outstanding, or while this client lacks memory to receive the response.
         """
@@ -342,8 +342,8 @@ class Connection:
     def _expect(self) -> None:
         """Set the socket's low-water mark to the size of the missing rest of the response.
 
-        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs a
-        round of the loop.
+        The kernel wakes the loop only for the complete rest or a full receive buffer. Every wake-up costs an
+        iteration of the loop.
         """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:

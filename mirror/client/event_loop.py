@@ -135,7 +135,7 @@ class Loop:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
-        """Call `callback` in the next round of the loop."""
+        """Call `callback` in the next iteration of the loop."""
         self._soon.append(callback)
 
     def call_later(self, seconds: float, callback: Callback) -> Timer:
@@ -173,9 +173,8 @@ class Loop:
         return await self.spawn(coroutine)
 
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run coroutines concurrently and return the results in order.
-
-        After all have ended, raises the first error, if any.
+        """Run coroutines concurrently and return the results in order. After all coroutines have ended,
+        raises the first error, if any.
         """
         promises = [self.spawn(coroutine) for coroutine in coroutines]
         for promise in promises:

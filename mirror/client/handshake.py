@@ -70,7 +70,7 @@ class ConnectionConfigs(NamedTuple):
 
     @classmethod
     def of_one(cls, config: ConnectionConfig) -> ConnectionConfigs:
-        """Use the same options for all pools; for callers that copy no records."""
+        """Return options that are the same for all pools, for callers that copy no records."""
         return cls(config, config, config, config)
 
     def for_role(self, role: str) -> ConnectionConfig:

@@ -37,8 +37,8 @@ class Promptness:
     """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
 
     After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: due time of a response: when the request was sent, plus the wait for which the request
-    allows; without transfer and processing.
+    seconds. `sent_at`: due time of a response: send time of the request plus the wait that the request
+    allows, without the time for transfer and processing.
     """
 
     __slots__ = ("_until", "seconds", "since", "usual")
@@ -185,7 +185,7 @@ class Reachability:
                 yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """Drop the state of all brokers except these, because the client no longer connects to the others."""
+        """Drop the state of all other brokers, because the client no longer connects to them."""
         kept = set(endpoints)
         for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]

@@ -1,7 +1,7 @@
 """Non-blocking socket I/O with TLS.
 
-A TLS record has 16 KB, and OpenSSL would receive each with two system calls. Encrypted bytes therefore pass
-through buffers in memory, and one system call receives or sends many records.
+A TLS record has 16 KB, and OpenSSL would receive each record with two system calls. Encrypted bytes therefore
+pass through buffers in memory, and one system call receives or sends many records.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class TlsTransport(Transport):
         super().expect(max(size - _LARGEST_RECORD, 1))
 
     def send(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypt and send a part of one buffer, or of several small ones together.
+        """Encrypt and send a part of one buffer, or of several small buffers together.
 
         After a return of 0, the next call must have the same bytes at the start.
         """
@@ -153,7 +153,7 @@ class TlsTransport(Transport):
         return 0
 
     def _flush(self) -> bool:
-        """Send encrypted bytes; return whether the socket has taken all of them."""
+        """Send encrypted bytes; return whether the socket has accepted all bytes."""
         try:
             while len(self._unsent):
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]

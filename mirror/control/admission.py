@@ -59,7 +59,7 @@ class ClusterRights:
     """Access rights on one cluster, as lists of names in which `*` matches any text.
 
     `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
-    of the datastream may read the positions of these groups.
+    of the datastream may read the positions of the groups in `groups`.
     """
 
     readers: Sequence[str] = _EVERYBODY
@@ -172,7 +172,7 @@ class Admission:
     def check_clusters(
         self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """Like `check`, but for a stored datastream, and only for the given clusters. Raises
+        """Check a stored datastream like `check`, but only its rights on the given clusters. Raises
         InvalidRequest."""
         found = FieldProblems()
         for use, detail, advice in self._problems(
@@ -342,8 +342,8 @@ def check_staying(
     for other_before, other in members:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
-                f"datastreams of group {other.group} must be alike: the {differing} of {new.name} would"
-                f" differ from {other.name}",
+                f"all datastreams of group {other.group} must have the same {differing},"
+                f" but those of {new.name} and {other.name} would differ",
                 advice="change the group in one batch update (PUT /datastream?ids=List(…)), or create it"
                 f" under another name with another {TASK_PREFIX}",
             )

@@ -98,8 +98,8 @@ class Control:
         return Control(self._stores, self._checks, self._known, self._turns, caller)
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream, if the caller may change its tasks and all datastreams that share these tasks.
-        Raises NotFound, DamagedState, Forbidden."""
+        """Return a datastream, if the caller may change the datastream and all datastreams that share tasks
+        with it. Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
@@ -227,7 +227,7 @@ class Control:
             self._checks.check_change(command, after, there, self.caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Check that a datastream may use the clusters with these current ids.
+        """Check that a datastream may use its clusters, given their current ids.
 
         Raises InvalidRequest and IllegalTransition.
         """

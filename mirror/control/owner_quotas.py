@@ -64,7 +64,7 @@ def counted_with(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> list[Datastream]:
     """Return the datastreams whose partitions count against the quota of a new or changed datastream. Empty
-    if there is no such quota, or if the change does not affect the topic selection.
+    if the owner has no limit on partitions, or if the change does not affect the topic selection.
     """
     owner = _owner(new)
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):

@@ -53,7 +53,7 @@ class PlannedDatastreams:
 
     @property
     def tasks(self) -> int:
-        """Number of these datastreams' tasks that have partitions."""
+        """Number of tasks of the datastreams that have partitions."""
         groups = {datastream.group for datastream in self.datastreams}
         return sum(
             bool(placement.partitions)

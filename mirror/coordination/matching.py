@@ -25,8 +25,8 @@ Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that it must not
-    copy at all. `partitions`: number of partitions of a topic that it may copy."""
+    """Selected topics and partitions that a datastream must not copy. `left_out`: topics that the datastream
+    must not copy at all. `partitions`: number of partitions of a topic that it may copy."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class TopicMatching:
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that datastreams of one group should mirror; None if their source cluster did
-        not respond. All these datastreams have the same source, which `Control` ensures."""
+        not respond. All datastreams of a group have the same source, which `Control` ensures."""
         key = tuple((member.name, member.source, member.selection) for member in members)
         if not key:
             return frozenset()
@@ -109,12 +109,13 @@ class TopicMatching:
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream mirrors. Raises KeyError if its source is missing."""
+        """Return the source topics that a datastream mirrors. Raises KeyError if `topics` lacks
+        its source cluster."""
         return self.selected(datastream, topics) - self.limits(datastream.name).left_out
 
     def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Return the source topics that a datastream would mirror without limits. Raises KeyError if its
-        source is missing."""
+        """Return the source topics that a datastream would mirror without limits. Raises KeyError if
+        `topics` lacks its source cluster."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
@@ -207,7 +208,8 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names in an expression in which a dot matches a different character of a selected topic."""
+    """Return the names, parts of an expression, in which a dot matches a different character of a selected
+    topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 

@@ -75,8 +75,8 @@ class World:
     """Snapshot of everything that a plan depends on.
 
     `topics`: partition counts by source cluster; clusters that did not respond are missing, and their planned
-    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier observations of
-    these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
+    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier load observations
+    of the groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
     are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
     have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
     datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is
@@ -389,7 +389,8 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """Return the planner's input for a group. Without known loads, requests to move placed partitions are
-    ignored. Limits that require more tasks apply even then, unless the planner waits for loads."""
+    ignored. Limits that require more tasks apply even without known loads, unless the planner waits for
+    loads."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False

@@ -4,11 +4,11 @@ An instance first publishes its holding: the epoch that it follows, the lanes th
 the groups whose lanes it may run. Only then does it read the holdings of other instances, and start lanes
 that no other instance holds. A live instance holds a lane if it may run lanes of its group and either follows
 another epoch or lists the lane as being released. While an instance of the group follows a newer epoch, no
-lane is started, because that epoch may have assigned the lane to it. If two instances want the same lane
-under different epochs, at least one of them therefore reads the holding of the other. An instance without a
-session runs no lanes: its own clock stopped it before its session could expire, and the broker rejects its
-writes after the new owner has written. A partition therefore never has two owners, and only moved partitions
-stop.
+lane is started, because the newer epoch may have assigned the lane to that instance. If two instances want
+the same lane under different epochs, at least one of them therefore reads the holding of the other. An
+instance without a session runs no lanes: its own clock stopped it before its session could expire, and the
+broker rejects its writes after the new owner has written. A partition therefore never has two owners, and
+only moved partitions stop.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to it. `running`: lanes of the
-    instance, including lanes that drain, with the specifications with which they were started. `stopping`:
-    lanes that are stopping."""
+    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to the instance. `running`:
+    lanes of the instance, including lanes that drain, with the specifications with which they were started.
+    `stopping`: lanes that are stopping."""
 
     epoch: Epoch
     desired: Mapping[LaneKey, LaneSpec]
@@ -104,9 +104,9 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Return the desired lanes that are not running here, and that no other instance holds. `others` must be
-    read after our own holding was published. A value of None means that the instance has not published a
-    holding, and therefore has not started any lanes.
+    """Return the desired lanes that this instance does not run yet, and that no other instance holds.
+    `others` must be read after our own holding was published. A value of None means that the instance has not
+    published a holding, and therefore has not started any lanes.
 
     `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
     writes. Lanes are not taken over from an instance with a newer epoch.

@@ -21,8 +21,8 @@ plans."""
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to place. `instance`: its current instance, if any. `is_pinned`: the task stays on its instance
-    while the instance is live."""
+    """A task to place. `instance`: instance that runs the task now, if any. `is_pinned`: the task stays on
+    its instance while the instance is live."""
 
     task: TaskName
     bytes_per_second: float
@@ -55,8 +55,8 @@ def balance_tasks(
     the lightest tasks move. Unplaced tasks are assigned in descending order of load, each to the instance
     with the least load for its weight. Finally, while the load of the fullest instance exceeds `imbalance`
     times the mean load for its weight, one of its tasks moves to the emptiest instance, alone or in exchange
-    for another task, provided that this reduces its load by at least `least_gain` bytes per second. Ties are
-    broken by name, so that equal input gives equal output.
+    for another task. The move must reduce the load of the fullest instance by at least `least_gain` bytes per
+    second. Ties are broken by name, so that equal input gives equal output.
     """
     if not instances:
         return {task.task: None for task in tasks}

@@ -29,7 +29,7 @@ class TaskPlacementRules:
 
 @dataclass(frozen=True)
 class TaskContent:
-    """A task before placement. `instance`: its current instance, or the requested one."""
+    """A task before placement. `instance`: instance that runs the task now, or that a request names."""
 
     group: GroupName
     partitions: frozenset[TopicPartition]
@@ -89,7 +89,7 @@ def move_to_host(
 ) -> dict[TaskName, TaskContent]:
     """Move the partitions to a task on the requested instance: the task of their group with the fewest
     partitions, or a new task if the group has none there. Ignore partitions that the group does not mirror.
-    Raises InvalidRequest if no such instance is live."""
+    Raises InvalidRequest if no live instance has the requested name."""
     target = next(
         (instance.name for instance in staying(live) if request.host in {instance.name, instance.host}), None
     )

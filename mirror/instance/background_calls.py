@@ -27,8 +27,8 @@ _REFILL: Final = 0.1
 _LEAST_SECONDS: Final = 0.05
 """Seconds that a call may wait on a fast line after slow lines have used up the wait budget."""
 _FRESH_SECONDS: Final = 15.0
-"""Age limit of a result. A waiting caller gets the result as soon as it arrives, so an older result belongs
-to an abandoned call."""
+"""Maximum age of a result in seconds. A waiting caller gets the result as soon as it arrives, so an older
+result belongs to an abandoned call."""
 
 
 class CallPending(TimedOut):

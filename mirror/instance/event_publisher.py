@@ -81,7 +81,8 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions changed by the leader. `look_again` is called after a conflicting change."""
+    """Stores definitions that the leader changed. `look_again`: called after a concurrent change of a
+    definition, to read it again."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class DefinitionWriter:
 
 
 def _change_events(change: StoreDefinition, now_ms: int) -> Events:
-    """Return the event of a definition change; nothing if such a change is not reported."""
+    """Return the event of a definition change; nothing for a change that is not reported."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 

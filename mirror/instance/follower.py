@@ -1,8 +1,9 @@
 """Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. If the store has not
-responded for longer than the lease allows (by this instance's clock), or if the session has ended, all
-workers are killed before another instance may start their lanes. After that, the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. All workers are killed
+if the store has not responded for longer than the lease allows (by this instance's clock), or if the session
+has ended. No other instance may start their lanes before all workers are killed. The instance then joins
+again.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Follower:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
+        """All lanes of this instance, as of the last iteration of the loop. Safe to read from any thread.
 
         Includes lanes that wait for a worker process, and lanes that were stopped while the store was
         unavailable, until the instance knows its assignment again.
@@ -110,7 +111,8 @@ class Follower:
 
     @property
     def in_time(self) -> LanesInTime:
-        """Summary of the lanes without late records, as of the last turn. Safe to read from any thread."""
+        """Summary of the lanes without late records, as of the last iteration of the loop. Safe to read from
+        any thread."""
         return self._in_time_seen
 
     @property
@@ -158,11 +160,11 @@ class Follower:
         self._inbox.put(state)
 
     def attend(self) -> None:
-        """Extend the leases while a turn waits for the coordination store.
+        """Extend the leases while an iteration of the loop waits for the coordination store.
 
-        Every thread that waits for the store calls this periodically, because with slow responses a turn with
-        many requests takes longer than a lease. A call has an effect only in the thread that runs the current
-        turn.
+        Every thread that waits for the store calls this periodically, because with slow responses an
+        iteration with many requests takes longer than a lease. A call has an effect only in the thread that
+        runs the current iteration.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -272,8 +274,8 @@ class Follower:
         self._callbacks.membership_changed(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the lanes that this instance has given up. Without the store, it is unknown whether another
-        instance copies these lanes."""
+        """Record the lanes that this instance has given up. While the store is unreachable, it is unknown
+        whether another instance copies these lanes."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -283,7 +285,8 @@ class Follower:
         self._given_up = {**self._given_up, **lanes}
 
     def _report_losses(self) -> None:
-        """Report lost worker processes. After an error, the lanes are reported again in the next turn."""
+        """Report lost worker processes. After an error, the lanes are reported again in the next iteration of
+        the loop."""
         losses = self._supervisor.losses
         if losses:
             self._callbacks.report_losses(tuple(losses))

@@ -73,7 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. They affect all datastreams, so they end the tick."""
+"""Failures of the coordination store. Failures of the store affect all datastreams, so they end the tick."""
 
 
 class Leader:

@@ -14,7 +14,7 @@ SHARE: Final = 0.7
 
 
 class Contact(Protocol):
-    """Contact of a session with its server."""
+    """Times of the last contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
         """Return the timeout granted by the server, which may be less than requested."""
@@ -49,7 +49,7 @@ class Lease:
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return when the lease ends if the store never responds again."""
+        """Return the time at which the lease ends if the store never responds again."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:

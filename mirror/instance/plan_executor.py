@@ -162,7 +162,7 @@ class PlanExecutor:
 
     @property
     def troubles(self) -> Mapping[GroupName, str]:
-        """Reasons why lanes of a group are stalled here, as of the last round."""
+        """Reasons why lanes of a group are stalled on this instance, as of the last round."""
         return self._troubles
 
     @property
@@ -233,7 +233,8 @@ class PlanExecutor:
         self._share_costs(me, now)
 
     def _share_costs(self, me: LiveInstance, now: float) -> None:
-        """Publish the cost of copying here, after restoring the state published before a restart."""
+        """Publish the cost of copying on this instance, after restoring the state that was published before a
+        restart."""
         book = self._supervisor.costs
         if self._costs_due is None:
             book.restore(self._shared.costs.of(me.name))

@@ -67,7 +67,7 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for these datastreams. Every exception, except those of the classes in `through`,
+        """Run a step for the given datastreams. Every exception, except those of the classes in `through`,
         excludes these datastreams from planning."""
         try:
             yield
@@ -102,7 +102,7 @@ class ProblemBoard:
         """Add a warning that depends on the current traffic.
 
         The warning is shown after other warnings, and only if the datastream is not excluded from planning.
-        Such a warning causes no event.
+        The warning causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 

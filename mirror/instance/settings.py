@@ -79,7 +79,7 @@ class LeaderSettings(Settings):
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
     """Interval at which the leader observes loads and plans every datastream again, keeping partitions in
-    their tasks if possible. The first of these plans follows the third observation."""
+    their tasks if possible. The first plan at this interval follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required the task. The value must be at
     least three times `replan_interval_seconds`."""
@@ -88,14 +88,14 @@ class LeaderSettings(Settings):
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """Time within which a returning instance (for example after a restart) gets its previous tasks back. With
-    0, it never does."""
+    """Time within which a returning instance (for example after a restart) gets its previous tasks back. If
+    0, instances never get their previous tasks back."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Maximum ratio of an instance's load to its share of the load by weight. Above this ratio, tasks move to
     other instances."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
-    """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
-    can set its own value (metadata key `headrace-catch-up-seconds`)."""
+    """Target time for copying a backlog. Planning adds the backlog divided by this time to the load. A
+    datastream can set its own value (metadata key `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
     """Times without optional moves: no task is removed, and no task moves to balance instances. Overloaded
     tasks still lose partitions, new partitions get tasks, and requested rebalances are executed. Syntax as
@@ -185,7 +185,7 @@ class OwnerQuotaSettings(Settings):
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
     """Maximum sum of the quotas (`quota.bytes_per_second`) of the owner's datastreams. If this limit is set,
-    each of these datastreams must have a quota. 0 means no limit."""
+    each datastream of the owner must have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
     beyond the limit are not copied, even if a topic grows later. 0 means no limit."""

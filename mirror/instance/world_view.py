@@ -49,7 +49,8 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Maximum time that a request waits for a slow load provider. The group is then planned without loads."""
+"""Maximum time that a request waits for a slow load provider. After this time, the group is planned without
+loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which an observation is retried if its provider fails."""
@@ -82,7 +83,7 @@ class Planning:
 
     `interval_seconds`: interval between observations of the loads. `refresh_seconds`: interval between
     updates of the displayed loads; infinite disables them. `capacities`: capacities of groups; None means
-    that all have `capacity`. `freezes`: windows without optional moves.
+    that all have `capacity`. `freezes`: freeze windows, in which partitions are not moved unless necessary.
     """
 
     planner: Planner
@@ -258,7 +259,8 @@ class WorldView:
     def _with_frozen_groups(self, world: World) -> World:
         """Return the world with the groups that must not have optional moves now.
 
-        In a freeze window, these are all groups; otherwise, the groups that are outside their quiet hours.
+        In a freeze window, the result contains all groups; otherwise, the groups that are outside their quiet
+        hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
@@ -376,7 +378,7 @@ class WorldView:
         return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """Return the effects on lanes and tasks of storing these new or changed definitions now.
+        """Return the effects on lanes and tasks if the given new or changed definitions were stored now.
 
         Only the clusters of their groups are read. Raises Unreachable, also while a source cluster has not
         responded.
@@ -408,7 +410,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of these lanes, ignoring loads that are only defaults."""
+        """Return the bytes per second of the given lanes, ignoring loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for lane in found:

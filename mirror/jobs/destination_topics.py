@@ -20,7 +20,7 @@ _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
 """Error codes after which the topic may exist. After a timeout, the subsequent wait for leaders shows whether
 the topic exists."""
-_IGNORE: Final = "create it without the settings of the source by --ignore-settings"
+_IGNORE: Final = "pass --ignore-settings to create the topic without the settings of the source"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
 """Additional seconds per partition, because a busy controller needs several milliseconds for each

@@ -170,12 +170,12 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     def select(self, places: Collection[TopicPartition]) -> None:
-        """Restrict the transfer to these partitions."""
+        """Restrict the transfer to the given partitions."""
         self.lanes = [lane for lane in self.lanes if lane.place in places]
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
-        """Create the topics in the sink. If the sink rejects some, create them one by one. Raises the sink's
-        error if the sink rejects all topics.
+        """Create the topics in the sink. If the sink rejects some topics, create the topics one by one.
+        Raises the sink's error if the sink rejects all topics.
         """
         try:
             await self._sink.prepare(topics)

@@ -1,4 +1,4 @@
-"""Continuous audit of a copy: each turn compares the records copied since the previous turn."""
+"""Continuous audit of a copy: each run compares the records copied since the previous run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class AuditWatch:
     _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
-        """Compare the records that were copied since the last turn, and advance the watermarks.
+        """Compare the records that were copied since the last call, and advance the watermarks.
 
-        A partition that may have lost records since the last turn is compared again from its start. Raises
-        TopicMissing, Unreachable and the errors of reading; the turn can then be repeated.
+        A partition that may have lost records since the last call is compared again from its start. Raises
+        TopicMissing, Unreachable and the errors of reading; the call can then be repeated.
         """
         places = await places_of(bench, self.job)
         source = bench.cluster(self.job.source)

@@ -55,7 +55,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects that these values directly contain."""
+    """Return the lists and objects that the given values directly contain."""
     return [
         below
         for inner in level

@@ -103,8 +103,8 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """Return the pattern that matches many names at once, compiled on first use; None if the expression
-        is not suitable for such a pattern."""
+        """Return the pattern that matches many names at once, compiled on first use; None for an expression
+        that can match only one name at a time."""
         if self._lines is None and self._is_small:
             import re2
 

@@ -226,5 +226,6 @@ def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
 
 
 def hot_from(usable_bytes_per_second: float) -> float:
-    """Return the lowest load of a hot partition, given the usable capacity of a task."""
+    """Return the load in bytes/s from which a partition counts as hot, given the usable capacity of a
+    task."""
     return HOT_SHARE * usable_bytes_per_second

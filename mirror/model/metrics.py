@@ -219,7 +219,7 @@ def age_ms(now_ms: int, timestamp: int) -> int | None:
 
 
 def latency_bucket(milliseconds: float) -> int:
-    """Return the index of a latency's bucket; latencies up to the first bound are in bucket 0."""
+    """Return the index of the histogram bucket of a latency. Bucket 0 contains latencies up to 1 ms."""
     if milliseconds <= 1:
         return 0
     return min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)

@@ -182,11 +182,11 @@ class PlanningRequest:
     `current`: task of each partition in the current plan; new partitions have none. `full`: ignore the
     current placement where that pays off. `rebalance`: move partitions away from overloaded tasks even if no
     partition was added or removed, and level the load. `recent`: loads of earlier observations, oldest first.
-    A peak that only the latest observation has causes no move and no new task; a task that any of these
-    observations needs is not removed. `calm`: reason why optional moves are suspended; empty if they are
-    allowed. While optional moves are suspended, no task is removed. `scale_in_headroom`: share of each
-    remaining task to keep free when tasks are removed; None for the planner's default. `strategy`: name of
-    the strategy that the group's datastreams choose; None for the service's default.
+    A peak that only the latest observation has causes no move and no new task; a task that any observation
+    needs is not removed. `calm`: reason why optional moves are suspended; empty if they are allowed. While
+    optional moves are suspended, no task is removed. `scale_in_headroom`: share of each remaining task to
+    keep free when tasks are removed; None for the planner's default. `strategy`: name of the strategy that
+    the group's datastreams choose; None for the service's default.
     """
 
     group: GroupName
@@ -258,7 +258,7 @@ class GroupPlan:
 
     def check(self, request: PlanningRequest) -> None:
         """Raise PlanRejected if a partition has two tasks or was not requested, or if the name of a task does
-        not start with the group's name, since the task might belong to another group."""
+        not start with the group's name. Such a task might belong to another group."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

@@ -7,8 +7,8 @@ response.
 
 A broker omits a partition from responses while its high watermark and log start are unchanged. A lane that
 takes over a partition would therefore never receive them, unless the broker first drops the partition from
-the session. The broker adds the named partitions of a request before it removes the forgotten ones (Kafka
-4.1, `FetchSession.update`), so the partition is named again only in the next request.
+the session. The broker adds the named partitions of a request before it removes the forgotten partitions
+(Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
 """
 
 from __future__ import annotations

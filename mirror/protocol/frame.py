@@ -95,7 +95,7 @@ def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
         (count,) = _INT.unpack_from(data, position)
         position += 4
     if count > len(data) - position:
-        raise CorruptData(f"an array claims {count} elements, but {len(data) - position} bytes remain")
+        raise CorruptData(f"an array of {count} elements exceeds the remaining {len(data) - position} bytes")
     return max(count, 0), position
 
 
@@ -118,7 +118,7 @@ def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False)
         return None, position
     end = position + length
     if end > len(data):
-        raise CorruptData(f"a field claims {length} bytes, but {len(data) - position} remain")
+        raise CorruptData(f"a field of {length} bytes exceeds the remaining {len(data) - position} bytes")
     return data[position:end], end
 
 
@@ -138,7 +138,7 @@ def skip_tags(data: View, position: int) -> int:
         size, position = decode_unsigned(data, position)
         position += size
         if position > len(data):
-            raise CorruptData("a tagged field exceeds its message")
+            raise CorruptData("a message ends inside a tagged field")
     return position
 
 
@@ -168,7 +168,7 @@ def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:
         size, position = decode_unsigned(data, position)
         end = position + size
         if end > len(data):
-            raise CorruptData("a tagged field exceeds its message")
+            raise CorruptData("a message ends inside a tagged field")
         fields[tag] = data[position:end]
         position = end
     return fields, position

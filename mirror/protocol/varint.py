@@ -54,9 +54,9 @@ def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tupl
             if shift >= LONGEST * 7:
                 raise CorruptData("a varint has more than 10 bytes")
     except IndexError:
-        raise CorruptData("a varint exceeds its message") from None
+        raise CorruptData("a message ends inside a varint") from None
 
 
 SMALL_LIMIT: Final = 8192
 SMALL: Final = tuple(encode(number) for number in range(SMALL_LIMIT))
-"""Precomputed zigzag varints of 0 to 8191 (one or two bytes), the common ones."""
+"""Precomputed zigzag varints of the common numbers 0 to 8191 (one or two bytes)."""

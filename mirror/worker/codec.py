@@ -25,7 +25,7 @@ _UNKNOWN: Final = [*UNKNOWN_RETENTION]
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 """Native JSON types, used by most fields."""
 _tagged: Final[dict[str, Any]] = {}
-"""Registered classes that are members of a union. The encoding of their values starts with the class name."""
+"""Registered classes that are members of a union. A value's encoding starts with the class name."""
 
 
 def tag(*kinds: Any) -> None:

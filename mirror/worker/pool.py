@@ -188,7 +188,7 @@ class WorkerPool:
 
     def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
         """Return the worker whose process sent the item, or None if the item is from a former process. If the
-        item reports that the process is ready, record this."""
+        item reports that the process is ready, record the readiness and the data plane of the process."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
@@ -274,7 +274,7 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a worker that has closed its channel. Kill the worker if it does not exit."""
+    """Return the exit code of a worker that has closed its channel. Kill a worker that does not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

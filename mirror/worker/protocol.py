@@ -1,8 +1,8 @@
 """Messages between the control process and its worker processes over a socket pair. Pure.
 
 A message consists of a four-byte length (big-endian) and a JSON list, which contains the class name and then
-the fields in order (`codec`). Both ends run the same version. If the worker reads an end of file, the control
-process has ended.
+the fields in order (`codec`). The control process and its workers run the same version. If the worker reads
+an end of file, the control process has ended.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """Message to a worker: drain, checkpoint and release these lanes."""
+    """Message to a worker: drain, checkpoint and release the given lanes."""
 
     keys: tuple[LaneKey, ...]
 
@@ -261,8 +261,8 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """Message from a worker of a copy: final reports of stopped lanes, and at the end the reports of the
-    remaining lanes, as `LaneReport` fields by name."""
+    """Message from a worker of a copy: the final reports of lanes that have stopped. Before the worker exits,
+    it also reports its remaining lanes. `reports`: fields of `LaneReport` by name, for each lane."""
 
     reports: tuple[dict[str, Any], ...]
 

@@ -36,7 +36,7 @@ _SUMS_SHARE: Final = 0.005
 
 
 class WorkerReports(Protocol):
-    """Reports that the loop requests in every round, and before and after the engine is closed."""
+    """Reports that the loop requests in every iteration, and before and after the engine is closed."""
 
     def due(self, now: float) -> Sequence[Message]:
         """Return the messages due at this time, in monotonic seconds."""

@@ -1,5 +1,5 @@
 """Decisions about a worker across restarts: when to kill its process, and when to start the next process.
-Pure: times are arguments, in monotonic seconds."""
+No I/O and no clock: times are arguments, in monotonic seconds."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Watchdog timer. Call `turn` in every round of the loop, and `rest` after the last round.
+    """Watchdog timer. Call `turn` in every iteration of the loop, and `rest` after the last iteration.
 
     A process can have only one watchdog. The timer runs in a thread that does not need the interpreter, so an
-    endless loop does not stop it. When the timer expires, it writes the stack to standard error.
+    endless loop does not stop it. When the timer expires, the timer writes the stack to standard error.
     """
 
     def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:

@@ -1,10 +1,10 @@
 """Rules for requesting a rebalance. Pure.
 
 A rebalance can be forbidden by the setting `monitor.act`, the switch of the service, a freeze window, a
-pending rebalance, the daily limit of the service, or that of the datastream. They are checked in this order,
-and the first that forbids the rebalance is reported. If no condition forbids the rebalance, the monitor does
-a dry run, and `decide` evaluates the result. In `observe` mode the monitor reports its decisions without
-acting.
+pending rebalance, the daily limit of the service, or the daily limit of the datastream. The conditions are
+checked in this order, and the first condition that forbids the rebalance is reported. If no condition forbids
+the rebalance, the monitor does a dry run, and `decide` evaluates the result. In `observe` mode the monitor
+reports its decisions without acting.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 The saving is the remaining time of the breach, multiplied by the fraction of overload that the rebalance
 removes from the most loaded task (100 % if no task is overloaded afterwards). The remaining time is estimated
-from past breaches of the datastream that ended without a rebalance and had lasted longer than the current
-breach has so far: their median duration minus its current duration. The cost is one pause for each moved
-partition. Without the rebalance, the records of these partitions are late until the breach ends. A rebalance
-that saves less than one pause is therefore not worthwhile. If the saving is unknown, the rebalance is
-allowed, and the decision reports that the saving is unknown.
+from past breaches of the datastream that ended without a rebalance and lasted longer than the current breach
+has lasted so far. The estimate is the median duration of these breaches minus the duration of the current
+breach so far. The cost is one pause for each moved partition. Without the rebalance, the records of these
+partitions are late until the breach ends. A rebalance that saves less than one pause is therefore not
+worthwhile. If the saving is unknown, the rebalance is allowed, and the decision reports that the saving is
+unknown.
 """
 
 from __future__ import annotations

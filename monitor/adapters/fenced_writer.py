@@ -1,4 +1,4 @@
-"""Writer of a topic with a single writer.
+"""Writes to a topic that must have only one writer at a time.
 
 A writer that acquires the transactional id gets a higher producer epoch than the previous writer. A
 transaction marker with this epoch makes the broker reject all later batches of the previous writer, which may
@@ -33,7 +33,8 @@ class _ProducerState:
 
 
 class FencedWriter:
-    """Writer of one partition. Used on the thread of the event loop. `identity`: its transactional id."""
+    """Writer of one partition. Used on the thread of the event loop. `identity`: transactional id of the
+    writer."""
 
     def __init__(self, place: TopicPartition, identity: str) -> None:
         self._place = place
@@ -53,7 +54,7 @@ class FencedWriter:
             taken = await take_identity(cluster, self._name, _TRANSACTION_SECONDS)
             self._former = await fence(cluster, self._name, taken, self._place, _TRANSACTION_SECONDS)
         except Fenced as error:
-            raise Unreachable(f"{error.message}: concurrent initialization by another writer") from error
+            raise Unreachable(f"{error.message}: concurrent use of the same transactional id") from error
         self._producer = _ProducerState(self._former)
 
     def reclaim(self) -> None:

@@ -87,8 +87,8 @@ class RestService:
         return FleetMovement(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
-        """Return whether the leader runs the monitor, according to its health or that of the next instance
-        that responds.
+        """Return whether the leader runs the monitor, according to the health report of the leader, or of the
+        next instance that responds.
 
         During an upgrade, the leader may have a version without a monitor, and no instance runs a monitor.
         The status of `/v1/health` is not used, because it is 503 if any part is unhealthy."""

@@ -30,8 +30,8 @@ from monitor.recent_rows import RecentRows, columns_read
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 LONGEST_SECONDS: Final = 3_600
-"""Longest supported window. Rows of the last hour are kept in memory by minute. After a failed read, they are
-read again."""
+"""Longest supported window. Rows of the last hour are kept in memory by minute. After a failed read, all rows
+are read again."""
 
 
 _ONE_LOOK_MS: Final = 1_000
@@ -59,8 +59,8 @@ class _ReadState:
 class TopicMeasurements:
     """Reads the topic from the start of the window at the first call, and only new rows at later calls.
 
-    Windows requested within a second, as in one turn of the monitor, share one read. The connection is kept
-    between reads. After a failure, or after a pause longer than the longest requested window, reading
+    Windows requested within a second, as in one evaluation by the monitor, share one read. The connection is
+    kept between reads. After a failure, or after a pause longer than the longest requested window, reading
     restarts at the beginning of that window. A window is at most one hour long. `patience_seconds`: timeout
     of a request to a broker. `remark`: reason for reading the topic instead of another source.
     """
@@ -79,7 +79,8 @@ class TopicMeasurements:
         self._clock = clock
         self._schema = fastavro.parse_schema(columns_read())
         self._least_ms = math.inf
-        """Smallest latency limit requested so far. Only latencies above it are kept for past periods."""
+        """Smallest latency limit requested so far. For past periods, only latencies above this value are
+        kept."""
         self._state = _ReadState(RecentRows())
         self._looked_ms = self._longest_ms = 0
         self._answered: set[int] = set()
@@ -133,8 +134,8 @@ class TopicMeasurements:
         return self._state.rows.late(sources, since_ms)
 
     def _require_times(self, least_ms: float) -> None:
-        """Keep latencies above `least_ms` from now on. Drop all rows if such latencies were not kept so
-        far."""
+        """Keep latencies above `least_ms` from now on. Drop all rows if latencies above `least_ms` were not
+        kept so far."""
         if least_ms < self._least_ms:
             self._least_ms = least_ms
             self._drop()

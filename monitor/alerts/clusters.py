@@ -179,7 +179,7 @@ class Outages:
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the outages after a turn. `fired`: keys of the firing alerts."""
+        """Update the outages after an evaluation. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))
@@ -205,8 +205,8 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back` or recently caught up. The windows of their error budgets still include
-        the outage."""
+        """Datastreams in `held_back` or recently caught up. The windows of the datastreams' error budgets
+        still include the outage."""
         return frozenset(map(str, self._outages))
 
 

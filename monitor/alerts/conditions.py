@@ -52,8 +52,8 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """An observed condition. `alert`: its latest state. `is_inherited`: whether only a previous monitor has
-    observed the condition. `is_inhibited`: whether another alert has already paged for the same fault."""
+    """An observed condition. `alert`: latest alert of it. `is_inherited`: whether only a previous monitor has
+    observed the condition. `is_inhibited`: whether another alert has already paged for the fault."""
 
     alert: Alert
     since: ClockReading
@@ -136,7 +136,7 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
+        """Return the alerts that fire after an evaluation. `own`: alerts about the monitor itself."""
         self._held = {k: held for k, held in self._held.items() if _applies(held.alert, findings, movements)}
         self._breached = frozenset(
             name for name, turn in findings.items() if turn.verdict.standing is ObjectiveStatus.BREACHED
@@ -168,9 +168,9 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn in which no objective could be evaluated. Earlier alerts
-        keep firing. After a while, an alert about the missing verdicts fires too. `movements` may still
-        contain the states of partitions."""
+        """Return the alerts that fire after an evaluation in which no objective could be evaluated. Earlier
+        alerts keep firing. After a while, an alert about the missing verdicts fires too. `movements` may
+        still contain the states of partitions."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
@@ -297,7 +297,7 @@ class Conditions:
     def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
-        At most one alert starts per turn. Firing alerts continue even while the burn rate is unknown."""
+        At most one alert starts per evaluation. Firing alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -323,8 +323,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions of this turn. If a draft is the stored alert itself, it does not confirm an
-        inherited condition, because it only means that the end of the condition is unknown."""
+        """Record the conditions of one evaluation. If a draft is the stored alert itself, it does not confirm
+        an inherited condition, because it only means that the end of the condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -332,7 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that were not observed in this turn, except those whose alert still fires."""
+        """Drop conditions that the current evaluation did not observe, unless their alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()

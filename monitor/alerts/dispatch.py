@@ -1,4 +1,5 @@
-"""Dispatch of alerts to receivers after each turn. Implements `monitor.cycle.Listener`; never blocks."""
+"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.cycle.Listener`; never
+blocks."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """Passes the firing alerts to every receiver after each turn. `silences`: returns the current silences;
-    called in each turn, because they may change. Not thread-safe."""
+    """Passes the firing alerts to every receiver after each evaluation. `silences`: returns the current
+    silences; called in each evaluation, because they may change. Not thread-safe."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class AlertDispatch:
         self._silenced: dict[AlertKey, Silence] = {}
 
     def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
-        """Add a source of alerts, called at each turn with the time in epoch ms."""
+        """Add a source of alerts, called at each evaluation with the time in epoch ms."""
         self._recommend = recommend
 
     def start(self) -> None:
@@ -89,7 +90,7 @@ class AlertDispatch:
 
     @property
     def firing(self) -> Sequence[Alert]:
-        """Alerts that fire after the last turn, including silenced alerts."""
+        """Alerts that fire after the last evaluation, including silenced alerts."""
         return list(self._firing.values())
 
     @property
@@ -103,13 +104,14 @@ class AlertDispatch:
         }
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
-        """Process the findings of a turn, one per evaluated datastream, and the states of partitions."""
+        """Process the findings of an evaluation, one per evaluated datastream, and the states of
+        partitions."""
         now = self._now()
         self._metrics.objectives.show({name: finding.verdict for name, finding in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Process a turn in which no datastream could be evaluated."""
+        """Process an evaluation in which no datastream could be evaluated."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)

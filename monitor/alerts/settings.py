@@ -41,7 +41,7 @@ class ReceiverSettings(Settings):
     """Settings of every receiver."""
 
     timeout_seconds: Seconds = 10.0
-    """Deadline for one message."""
+    """Maximum time to send one message."""
     most_retry_seconds: Seconds = 60.0
     """Maximum interval between two attempts while the receiver does not respond. The interval starts at one
     second and doubles with each attempt."""
@@ -163,7 +163,7 @@ class SilenceSettings(Settings):
     until: AwareDatetime
     """End of the silence, with its time zone: `2027-01-31T18:00:00Z`."""
     reason: str = ""
-    """Reason to log."""
+    """Reason for the silence; written to the log."""
 
 
 class AlertSettings(Settings):
@@ -192,7 +192,7 @@ class AlertSettings(Settings):
     """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
     this time."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
+    """HeadraceDataLossAhead fires only if the loss is predicted to happen within this time."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
     """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)

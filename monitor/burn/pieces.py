@@ -21,7 +21,7 @@ _SEEN_AFTER_MS: Final = 20_000
 therefore resolves within the length of its window after the end of the cause, although the last bad report
 arrives up to 5 s after the end of the cause, and queries are up to 15 s apart."""
 _MOST_OF_IT: Final = 4
-"""Divisor: the later start of a short window is limited to 1/4 of the length of the window."""
+"""Divisor of the length of a window: a short window starts at most 1/4 of its length late."""
 
 
 class TimeRangePiece(NamedTuple):

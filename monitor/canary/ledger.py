@@ -145,7 +145,8 @@ class CanaryLedger:
             self._overtake(now)
 
     def _sent_at(self, index: int, waiting: _Waiting | None) -> float | None:
-        """Return the start time of the record's write; None if the record has already arrived before."""
+        """Return the time at which the write of the record started; None if the record has already
+        arrived."""
         if waiting is not None:
             return waiting.sent_at
         found = self._writing.pop(index, None)

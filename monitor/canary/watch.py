@@ -55,8 +55,8 @@ class Probe(Protocol):
 
 
 class CanaryState(NamedTuple):
-    """State of a canary after the last turn. `problem`: as in `Probe`, or the reason why the probe could not
-    be started."""
+    """State of a canary after the last evaluation. `problem`: as in `Probe`, or the reason why the probe
+    could not be started."""
 
     path: CanaryPath
     figures: CanaryFigures
@@ -71,7 +71,7 @@ class CanaryWatch:
     """Runs one probe for each path. Implements `monitor.cycle.Listener`; not thread-safe.
 
     `open_probe` builds a probe, or raises HeadraceError if a cluster cannot be used. While the definitions
-    cannot be read, running probes continue. `show` receives the figures of each turn.
+    cannot be read, running probes continue. `show` receives the figures of each evaluation.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class CanaryWatch:
         self.states: Mapping[DatastreamName, CanaryState] = {}
 
     def start(self) -> None:
-        """Do nothing: probes start in the first turn."""
+        """Do nothing: probes start in the first evaluation."""
 
     def stop(self, _deadline_seconds: float) -> None:
         """Stop all probes. Idempotent."""

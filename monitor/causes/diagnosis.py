@@ -56,7 +56,7 @@ class Diagnosis:
     """Cause of a datastream's late records. `sentence`: description with figures, including the second most
     frequent cause if there is one. `evidence`: figures by name. `can_move`: whether load can move to another
     task. `rests_on_wait`: whether the cause is source-bound or network, and the only evidence is the time
-    that records waited at the source. The cause is then uncertain, because the waiting time is also high
+    that records waited at the source. If so, the cause is uncertain, because the waiting time is also high
     while a backlog drains."""
 
     cause: Cause

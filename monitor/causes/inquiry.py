@@ -26,9 +26,9 @@ _log = structlog.get_logger(__name__)
 LEAST_SECONDS: Final = 5.0
 """Minimum interval between two checks of a datastream, about the default report interval of lanes."""
 MOST_QUESTIONS: Final = 10
-"""Maximum number of checks per turn. Each check queries the lanes of one group from every instance, and waits
-for a time-out if an instance is dead. The remaining datastreams are checked in later turns, which skip
-recently checked datastreams."""
+"""Maximum number of checks per evaluation. Each check queries the lanes of one group from every instance, and
+waits for a time-out if an instance is dead. The remaining datastreams are checked in later evaluations, which
+skip recently checked datastreams."""
 _TOO_EARLY: Final = (
     f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
 )
@@ -75,7 +75,7 @@ class Inquiry:
         self._left = MOST_QUESTIONS
 
     def begin(self, late: Collection[DatastreamName]) -> None:
-        """Begin a turn. Drop the diagnoses of datastreams that are no longer late."""
+        """Begin an evaluation. Drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}

@@ -1,10 +1,10 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
-Each late lane has one cause: that of the first matching rule. The most frequent cause is the cause of the
-datastream, and the next most frequent is reported as the second cause. A lane is late if it does not copy, if
-its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting record,
-the mean latency of its batches, or the age of an unanswered request. If no lane is late and every instance
-has responded, all lanes count.
+Each late lane has one cause: the cause of the first matching rule. The most frequent cause is the cause of
+the datastream, and the next most frequent is reported as the second cause. A lane is late if it does not
+copy, if its backlog does not shrink, or if one of these exceeds the objective: the age of its oldest waiting
+record, the mean latency of its batches, or the age of an unanswered request. If no lane is late and every
+instance has responded, all lanes count.
 
     rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------

@@ -24,7 +24,7 @@ _MOST_TOPICS: Final = 5
 class CauseFigures:
     """Figures of a cause. `lanes`: lanes with this cause; `late`: number of late lanes. `task_lanes`: all
     lanes of the affected task; `hot`: the lane that carries most of the task's load. `silent`: instances that
-    did not respond. `can_move`: whether load can move to another task. `holds`: quotas that throttle these
+    did not respond. `can_move`: whether load can move to another task. `holds`: quotas that throttle the
     lanes, including shared quotas."""
 
     lanes: tuple[LaneEvidence, ...]

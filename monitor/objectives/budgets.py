@@ -19,8 +19,8 @@ _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""Maximum number of queries for past measurements per turn, so that no turn takes long. A new monitor
-therefore needs several turns to read all measurements."""
+"""Maximum number of queries for past measurements per evaluation, so that no evaluation takes long. A new
+monitor therefore needs several evaluations to read all measurements."""
 
 
 _EVERY_SECONDS: Final = 30.0
@@ -36,9 +36,9 @@ _AWAY_SECONDS: Final = 60.0
 
 
 class Budgets:
-    """Computes error budgets. Past measurements are read in small parts, so that no turn of the monitor takes
-    long. `most_days`: retention of the measurements in days; 0 if only short windows can be read, and no
-    budget periods."""
+    """Computes error budgets. Past measurements are read in small parts, so that no evaluation by the monitor
+    takes long. `most_days`: retention of the measurements in days; 0 if only short windows can be read, and
+    no budget periods."""
 
     def __init__(
         self,

@@ -161,10 +161,10 @@ def _tally(window: _Window, number: int | None) -> LatencyTally | None:
 
 
 def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
-    """Return the counts needed for all objectives of these datastreams."""
+    """Return the counts of late records needed to evaluate all objectives of the given datastreams."""
     return frozenset(key_of(subject, objective) for subject in subjects for objective in subject.objectives)
 
 
 def key_of(subject: ObjectiveSubject, objective: Objective) -> RequiredCount:
-    """Return the count needed for one objective."""
+    """Return the count of late records needed to evaluate one objective."""
     return RequiredCount(subject.source, subject.selection, objective.milliseconds)

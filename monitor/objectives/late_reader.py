@@ -29,8 +29,8 @@ class LateReports(Protocol):
 
 
 class LateTimes:
-    """Reads the lateness of the datastreams that miss their objective, once per turn. `window_seconds`: the
-    monitor's own window. A newly started monitor reads a longer range."""
+    """Reads the lateness of the datastreams that miss their objective, once per evaluation. `window_seconds`:
+    the monitor's own window. A newly started monitor reads a longer range."""
 
     def __init__(self, reports: LateReports, window_seconds: float) -> None:
         self._reports = reports

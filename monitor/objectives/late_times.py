@@ -23,8 +23,8 @@ TimeInterval = tuple[int, int]
 
 class LateSpan(NamedTuple):
     """Time for which late records waited: from `oldest_ms`, the timestamp of the oldest record, to `until_ms`
-    (both epoch ms). `age_ms`: upper bound of the latency or age of these records, including the time before a
-    record reached the source."""
+    (both epoch ms). `age_ms`: upper bound of the latency or age of the late records, including the time
+    before a record reached the source."""
 
     oldest_ms: int
     until_ms: int

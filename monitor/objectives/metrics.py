@@ -16,14 +16,15 @@ _BY_OBJECTIVE: Final = ("datastream", "objective")
 
 
 class ObjectiveMetrics(Collector):
-    """Prometheus collector of the verdicts of the last turn. Unknown budgets and rates are not exported.
-    `show` replaces all verdicts and is thread-safe."""
+    """Prometheus collector of the verdicts of the last evaluation. Unknown budgets and rates are not
+    exported. `show` replaces all verdicts and is thread-safe."""
 
     def __init__(self) -> None:
         self._verdicts: Mapping[DatastreamName, LatencyVerdict] = {}
 
     def show(self, verdicts: Mapping[DatastreamName, LatencyVerdict]) -> None:
-        """Replace all verdicts with those of a turn. Pass an empty mapping if this monitor is not active."""
+        """Replace all verdicts with the verdicts of the latest evaluation. Pass an empty mapping if this
+        monitor is not active."""
         self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:

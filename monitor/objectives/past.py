@@ -52,8 +52,8 @@ class PastMeasurements(Protocol):
     ) -> TopicLatencySums:
         """Return the latency sums by topic, with a column for each latency limit in `milliseconds`.
 
-        For a source in `together`, the result may contain the single topic `EVERY_TOPIC`. Raises Unreachable,
-        AnalyticsError."""
+        For a source in `together`, the result may contain one row for the topic `EVERY_TOPIC`, which stands
+        for all topics of the source. Raises Unreachable, AnalyticsError."""
         ...
 
 

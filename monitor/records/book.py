@@ -1,4 +1,4 @@
-"""Records of incidents, derived from the turns of the monitor. Pure.
+"""Records of incidents, derived from the evaluations of the monitor. Pure.
 
 A datastream has at most one open incident. The incident opens when an objective is missed or another problem
 appears, and closes when no problem remains. One cause therefore leads to one incident, however many
@@ -26,8 +26,9 @@ from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
 class DatastreamProblem(NamedTuple):
-    """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
-    cluster. `cause`: cause of late records that this problem implies; None if it implies none."""
+    """A problem of a datastream other than a missed objective. `name`: name of the incident's alert.
+    `cluster`: source cluster. `cause`: cause of late records that this problem implies; None if it implies
+    none."""
 
     name: str
     cluster: str
@@ -82,7 +83,8 @@ class IncidentBook:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Continue the bad time that a previous monitor recorded. Only time after its last turn is added."""
+        """Continue the bad time that a previous monitor recorded. Only time after the previous evaluation is
+        added."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
             counted = record.bad_seconds if record.is_open else 0.0
@@ -98,7 +100,7 @@ class IncidentBook:
         matters: Matters = NO_MATTERS,
         movements: FleetMovement = NOTHING_KNOWN,
     ) -> list[IncidentRecord]:
-        """Update the incidents after a turn and return the changed records."""
+        """Update the incidents after an evaluation and return the changed records."""
         self._outages.note(movements, now_ms)
         since_ms = now_ms - _REMEMBERED_MS
         self._bad = {k: bad for k, bad in self._bad.items() if k in self._open or bad.since_ms > since_ms}
@@ -113,8 +115,8 @@ class IncidentBook:
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Update the incidents after a turn that could not evaluate any datastream, and return the changed
-        records."""
+        """Update the incidents after an evaluation that could not evaluate any datastream, and return the
+        changed records."""
         self._outages.note(movements, now_ms)
         changed = []
         for name in dict.fromkeys([*self._open, *matters]):
@@ -132,8 +134,8 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Add the bad time of a turn. A new incident also gets the bad time before its detection, unless the
-        previous incident has counted it."""
+        """Add the time of an evaluation in which records were late. A new incident also gets the late time
+        before its detection, unless the previous incident has counted it."""
         if record is None:
             return None
         name = DatastreamName(record.datastream)
@@ -229,7 +231,7 @@ def _after(
     found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
-    """Return the record after a turn; None if there is no incident."""
+    """Return the record after an evaluation; None if there is no incident."""
     matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
@@ -272,8 +274,8 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record after a turn that could not evaluate any datastream. A missed objective still counts
-    as missed."""
+    """Return the record after an evaluation that could not evaluate any datastream. An objective that was
+    missed before still counts as missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -347,9 +349,9 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether the time of a turn counts as bad, because an objective was missed or records waited;
-    None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic makes the
-    time bad."""
+    """Return whether the time of an evaluation counts as bad, because an objective was missed or records
+    waited; None if unknown. Neither an unresolved alert alone nor a problem of a datastream without traffic
+    makes the time bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -363,8 +365,9 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the bad time of a turn. Times from reports of late records take precedence over verdicts,
-    because a verdict stays bad for as long as its window contains late records."""
+    """Return the time, within an evaluation, in which records were late. Times from reports of late records
+    take precedence over verdicts, because a verdict stays bad for as long as its window contains late
+    records."""
     late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
     if late.intervals and late.is_over:
         return [*late.intervals]

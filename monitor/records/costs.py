@@ -13,7 +13,7 @@ from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Maximum time between two turns. A longer time between turns counts as unobserved."""
+"""Maximum time between two evaluations. A longer time between evaluations counts as unobserved."""
 _FLUSH_MS: Final = 60_000
 
 
@@ -25,7 +25,8 @@ def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
 def with_costs(
     record: IncidentRecord, budgets: Iterable[Budget], now_ms: int, is_bad: bool | None
 ) -> IncidentRecord:
-    """Return the record with its costs after a turn, except `bad_seconds`. `is_bad`: None if unknown."""
+    """Return the record with its costs after an evaluation, except `bad_seconds`. `is_bad`: None if
+    unknown."""
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
@@ -42,20 +43,20 @@ def with_costs(
 
 
 def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
-    """Return the interval since the last turn; empty if the last turn is too long ago."""
+    """Return the interval since the last evaluation; empty if the last evaluation is too long ago."""
     is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
     return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the last turn; 0 if the last turn is too long ago."""
+    """Return the seconds since the last evaluation; 0 if the last evaluation is too long ago."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 
 
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
     """Return whether the record must be written again. Costs and the figures of the cause change in every
-    turn, so they are written once a minute or together with another change."""
+    evaluation, so they are written once a minute or together with another change."""
     if written is None or record.judged_ms - written.judged_ms >= _FLUSH_MS:
         return True
     return _without_costs(record) != _without_costs(written)

@@ -69,7 +69,7 @@ def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, fl
 
 
 _IMPLIED: Final = {"HeadraceProcessLost": Cause.WORKER_LOST.value}
-"""Causes by name of the alert. A lost instance has a diagnosis."""
+"""Causes that alerts imply, by name of the alert. The loss of an instance is found by a diagnosis instead."""
 _EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})

@@ -51,9 +51,9 @@ class IncidentKeeper:
     """Stores the incidents of an `IncidentBook`, and restores the incidents of a previous monitor.
 
     `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
-    turns. After each turn, the keeper calls two functions: `notes` returns all other state for the next
-    monitor, and `matters` returns problems other than missed objectives. `counts`: counts the records that
-    arrived during an incident; None disables the counts."""
+    evaluations. After each evaluation, the keeper calls two functions: `notes` returns all other state for
+    the next monitor, and `matters` returns problems other than missed objectives. `counts`: counts the
+    records that arrived during an incident; None disables the counts."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class IncidentKeeper:
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
-        """Record the findings of a turn."""
+        """Record the findings of an evaluation."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {record.id: record for record in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:
@@ -134,8 +134,8 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Record a turn that could not evaluate any datastream. The state of objectives stays as it was;
-        other problems are updated."""
+        """Record an evaluation that could not evaluate any datastream. The state of objectives stays as it
+        was; other problems are updated."""
         changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({record.id: record for record in changed})
 

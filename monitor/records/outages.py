@@ -25,8 +25,8 @@ _CAUSES: Final = {
 
 class Outage(NamedTuple):
     """Outage of a cluster for which partitions of a datastream waited. Times are epoch milliseconds.
-    `seen_ms`: last turn in which the partitions waited. `earlier`: previous outages, shortly before this
-    outage."""
+    `seen_ms`: last evaluation in which the partitions waited. `earlier`: previous outages, shortly before
+    this outage."""
 
     cause: Cause
     since_ms: int

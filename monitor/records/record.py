@@ -53,7 +53,7 @@ class Phase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
     """An event at `time_ms` (epoch ms). `times`: number of occurrences. If the event has occurred more than
-    once, `time_ms` is the time of the last occurrence and `first_ms` that of the first."""
+    once, `time_ms` is the time of the last occurrence, and `first_ms` the time of the first occurrence."""
 
     time_ms: int
     phase: Phase
@@ -92,7 +92,7 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
     """Remaining share of the error budget of one objective: `before` when the incident was detected, and
-    `now` at the last turn; None if unknown."""
+    `now` at the last evaluation; None if unknown."""
 
     objective: str
     before: float | None
@@ -175,7 +175,7 @@ class IncidentRecord:
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest timeline entry in one of these phases; None if there is none."""
+        """Return the latest timeline entry in one of the given phases; None if there is none."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
@@ -198,7 +198,8 @@ _PHASES: Final = frozenset(Phase)
 
 
 class StoredMonitorState(NamedTuple):
-    """Stored state of a monitor: incidents, and notes by id. A note is opaque here."""
+    """Stored state of a monitor: incidents, and notes by id. The content of a note is opaque to this
+    module."""
 
     records: Sequence[IncidentRecord] = ()
     notes: Mapping[str, bytes] = {}

@@ -26,7 +26,7 @@ class UsageSettings(Settings):
     """Name of the currency, for display."""
     per_gb: float | None = Field(default=None, ge=0, le=1_000_000)
     """Price per 10^9 bytes transferred between two clusters that are not in `prices`. If unset, the cost of
-    these transfers is unknown."""
+    transfers without a price is unknown."""
     prices: dict[str, TransferPriceSettings] = Field(default_factory=dict)
     """Prices between two clusters. The keys are arbitrary names."""
 

@@ -65,7 +65,7 @@ class PinotController:
         return frozenset(_REFERENCE.findall(answer.text))
 
     def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
-        """Create or replace a schema. Raises Refused if Pinot cannot change it in place."""
+        """Create or replace a schema. Raises Refused if Pinot cannot change the schema in place."""
         if exists:
             self._call("PUT", f"/schemas/{document['schemaName']}", document)
         else:
@@ -90,7 +90,7 @@ class PinotController:
         self._call("POST", f"/segments/{name}_REALTIME/reload")
 
     def drop(self, name: str) -> None:
-        """Delete a realtime table with its rows, and its schema. Ignores missing ones."""
+        """Delete a realtime table with its rows, and its schema. Ignores a missing table or schema."""
         self._call("DELETE", f"/tables/{name}?type=realtime", missing_is_none=True)
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 

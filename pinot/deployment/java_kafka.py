@@ -21,8 +21,8 @@ _SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.pa
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
     """Return all properties except `bootstrap.servers`; empty for a cluster without security.
 
-    Certificates are passed by value, so they need not exist on the other machine. Raises ConfigError if a
-    file cannot be read or the mechanism is not supported.
+    Certificates are passed by value, so that the certificate files need not exist on Pinot's machines. Raises
+    ConfigError if a file cannot be read or the mechanism is not supported.
     """
     security = cluster.security
     if security.protocol == "PLAINTEXT":

@@ -43,8 +43,8 @@ class OffendingRow:
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
     `since_ms`: time of the last sample at or below the usable capacity. If all samples in the range exceed
-    the capacity, `since_ms` is the time of the first one. If the latest sample does not exceed the capacity,
-    `since_ms` is None.
+    the capacity, `since_ms` is the time of the first sample. If the latest sample does not exceed the
+    capacity, `since_ms` is None.
     """
 
     topic: str

@@ -19,7 +19,7 @@ from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 TOPICS_AT_ONCE: Final = 500
-"""Maximum number of topics in one query, because the query names each of them."""
+"""Maximum number of topics in one query, because the query names each topic."""
 HOURS_AT_ONCE: Final = 24 * 90
 _NO_LIMIT: Final = 10**18
 _DAY_MS: Final = 24 * HOUR_MS

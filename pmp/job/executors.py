@@ -114,8 +114,8 @@ def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None
 
 
 def executors_of(session: SparkSession) -> list[Executor]:
-    """Return the executors that Spark knows, including up to 100 lost ones. Raises the errors in `GONE` if
-    Spark has ended."""
+    """Return the executors that Spark knows, including up to 100 lost executors. Raises the errors in `GONE`
+    if Spark has ended."""
     context: Any = session.sparkContext
     return list(_executors(context._jsc.sc().statusStore().executorList(False)))  # noqa: SLF001 no other way
 

@@ -10,7 +10,7 @@ from pmp.settings import SampledCluster
 
 
 class FirstSamplesWait(NamedTuple):
-    """`problem`: the missing topics or samples; `advice`: how to get these."""
+    """`problem`: the missing topics or samples; `advice`: how to create them."""
 
     problem: str
     advice: str

@@ -171,7 +171,7 @@ def _follows(code: Integers) -> Flags:
 
 
 def _held(rate: Floats, follows: Flags) -> Floats:
-    """Return the rates, with unknown ones replaced by the last known rate of the same partition, if any."""
+    """Return the rates. An unknown rate is replaced by the last known rate of the same partition, if any."""
     position = np.arange(len(rate))
     first = np.maximum.accumulate(np.where(follows, 0, position))
     last = np.maximum.accumulate(np.where(rate >= 0, position, -1))

@@ -4,9 +4,9 @@ A failed query is restarted after a delay that doubles each time; other queries 
 one line when a cluster becomes unreadable and one when it recovers. Several queries start in parallel. The
 configuration is reloaded regularly, so clusters can be added and removed without a restart.
 
-A stop signal that is sent to all processes may end Spark's processes at any time. The job treats such an end
-as a regular stop, and repeats uncommitted work at the next start. If Spark ends without a signal, the job has
-failed.
+A stop signal that is sent to all processes may end Spark's processes at any time. The job treats the end of
+Spark by a signal as a regular stop, and repeats uncommitted work at the next start. If Spark ends without a
+signal, the job has failed.
 """
 
 from __future__ import annotations

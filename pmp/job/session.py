@@ -149,7 +149,8 @@ def _ignore_stop_signals(session: SparkSession) -> None:
 
 
 def _silence_py4j() -> None:
-    """Silence py4j: it logs exceptions with tracebacks, partly to the root logger, and also raises them."""
+    """Silence the log of py4j, which logs exceptions with tracebacks, partly to the root logger, although it
+    also raises them."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
 

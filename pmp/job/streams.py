@@ -2,7 +2,7 @@
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
 positions to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a
-repeated sample replaces the first one, because both have the same key.
+repeated sample replaces the first sample, because both have the same key.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 Cruise Control writes the samples of many rounds to one partition of its topic, so records are distributed by
 the partition that they measure. All samples of a partition then reach the same bucket, whose memory is one
-value of Spark's state store. No session and no I/O here; `streams.py` connects these transforms to Kafka.
+value of Spark's state store. This module has no session and no I/O; `streams.py` connects the transforms to
+Kafka.
 """
 
 from __future__ import annotations

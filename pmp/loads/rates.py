@@ -108,8 +108,9 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the growths. Retention hides a part of the growth of `shrinking` partitions: these are scaled up
-    to the rest of the topic's rate `total`, if that is clearly larger than the sum."""
+    """Return the growths. Retention hides a part of the growth of `shrinking` partitions: their rates are
+    scaled up to the rest of the topic's rate `total`, if the rest is clearly larger than the sum of their
+    rates."""
     if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
         return slope
     seen = sum(slope[number] for number in shrinking)

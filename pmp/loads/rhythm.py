@@ -28,7 +28,8 @@ MOST_UNKNOWN: Final = 0.05
 _ODD_SHARE: Final = 0.01
 """Share of partitions with implausible times that is tolerated when the sampling interval is estimated."""
 _MISSED: Final = 0.5
-"""Share of a sampling interval. A partition further behind the latest round was not part of it."""
+"""Share of a sampling interval. A partition whose sample is older than this, relative to the latest round,
+was not part of the round."""
 _LONG: Final = 1.5
 """Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
@@ -119,7 +120,7 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, with held and partial ones marked.
+    """Return the loads; mark held and partial loads.
 
     `statistic`: statistic of the loads.
     """

@@ -41,7 +41,8 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Sources of a topic's end offsets (`ends`) and of Pinot's positions in it (`read`)."""
+    """Functions that return the end offsets of a topic (`ends`), and Pinot's positions in the topic
+    (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]

@@ -3,7 +3,7 @@
 Message rates come from end offsets, byte rates from the size of the leader's log; both are exact for each
 partition, so nothing is estimated. If a log shrank between two measurements (retention, compaction) or its
 leader moved, bytes are computed as the new messages times the last known bytes per message of the partition.
-The protocol does not report consumer fetches and broker CPU, so these are unknown.
+The Kafka protocol does not report consumer fetches and broker CPU, so these metrics are unknown.
 """
 
 from __future__ import annotations

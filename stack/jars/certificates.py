@@ -38,7 +38,7 @@ def trusted_certificates() -> set[bytes]:
 
 
 def trust_store(certificates: Iterable[bytes]) -> bytes:
-    """Return a JKS file with these DER certificates as trusted entries, under PASSWORD."""
+    """Return a JKS file with the given DER certificates as trusted entries, under PASSWORD."""
     entries = sorted(certificates)
     body = struct.pack(">III", _MAGIC, 2, len(entries))
     for certificate in entries:

@@ -21,7 +21,7 @@ _HEAP_OF_THE_MAKER: Final = "-Xmx512m"
 
 
 def archive_file(java: JavaRuntime, class_path: str) -> Path:
-    """Return the path of the archive of these classes for this Java; it may not exist."""
+    """Return the path of the class archive for the given classes and Java; the file may not exist."""
     parts = [str(java.executable.resolve()), *map(_mark, (java.home / "release", java.executable.resolve()))]
     for jar in class_path.split(os.pathsep):
         parts += [jar, _mark(Path(jar))]
@@ -36,8 +36,8 @@ def archive_options(java: JavaRuntime, class_path: str) -> list[str]:
 
 
 def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Path], None]) -> None:
-    """Make the archive unless it exists. If several processes need it at the same time, one makes it and the
-    others wait.
+    """Make the archive unless it exists. If several processes need the archive at the same time, one makes it
+    and the others wait.
 
     `list_classes` runs the program with `-XX:DumpLoadedClassList` set to the given file. Raises the errors of
     `list_classes`, and ServerDied if the JVM makes no archive.

@@ -1,7 +1,7 @@
 """Parallel, resumable download of a set of jars into its folder, with verified checksums.
 
 A jar enters the folder by one rename and only with the right sum, so that an interruption at any point leaves
-no partial file. Other processes that fetch the same set wait for the first.
+no partial file. If several processes fetch the same set, all except the first wait.
 """
 
 from __future__ import annotations

@@ -148,7 +148,8 @@ class ManagedProcess:
         self._frozen = ()
 
     def release(self) -> int:
-        """Release a command started as releasable, so that it outlives this process. Return its process id.
+        """Release a command started as releasable, so that it outlives this process. Return the process id of
+        the command.
 
         Raises ServerDied if the command has already ended.
         """

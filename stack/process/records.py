@@ -76,8 +76,8 @@ def identity_of(pid: int) -> str | None:
     """Return the boot and the clock tick at which the process started; None if it has ended or is a zombie.
 
     A process whose first thread has ended is shown as a zombie while its other threads still run and use its
-    ports. Such a process counts as ended once its last thread has ended (`num_threads` in proc_pid_stat(5) is
-    at most 1). Without /proc, returns the start time, which changes when the clock is set.
+    ports. A zombie process counts as ended once its last thread has ended (`num_threads` in proc_pid_stat(5)
+    is at most 1). Without /proc, returns the start time, which changes when the clock is set.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")

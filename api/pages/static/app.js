@@ -90,9 +90,9 @@ function Top({ route, changed }) {
     <a class="brand" href="#/"><img src="icon.svg" alt="" />Headrace</a>
     <nav aria-label="Pages">${MENU.map(([name, word]) => html`<a key=${name} href=${`#/${name}`} aria-current=${route.name === name ? "page" : null}>${word}</a>`)}</nav>
     <div class="who">
-      ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="event stream connected" />`
-               : html`<${Sign} tone="idle" sign="○" word="polling" title="event stream disconnected; polling every 5 seconds" />`}
-      ${caller && html`<span title="principal and role of this browser">${caller.name === "everybody" ? "authentication off" : `${caller.name} (${caller.role})`}</span>`}
+      ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="The page is updated by events of the service." />`
+               : html`<${Sign} tone="idle" sign="○" word="polling" title="The event stream is disconnected. The page polls the service every 5 seconds." />`}
+      ${caller && html`<span title="user and role of the current token">${caller.name === "everybody" ? "authentication off" : `${caller.name} (${caller.role})`}</span>`}
       ${(needsToken || token.get()) && html`<${Token} isNeeded=${needsToken} changed=${changed} />`}
     </div></div></header>`;
 }
@@ -107,7 +107,7 @@ function Token({ isNeeded, changed }) {
   const take = (event) => {
     event.preventDefault();
     if (!isToken(text.trim())) {
-      setWrong("Invalid token: it contains spaces or other characters that are not allowed.");
+      setWrong("Invalid token: tokens contain no spaces and only ASCII characters.");
       return;
     }
     setWrong("");

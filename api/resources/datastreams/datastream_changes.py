@@ -98,7 +98,7 @@ class UpdateBody(_ReturnedBody):
         cluster_of_address: Callable[[str], ClusterRef],
         problems: FieldProblems | None = None,
     ) -> Datastream:
-        """Return the current definition with these changes. `problems`: problems found so far. Raises
+        """Return the current definition with the requested changes. `problems`: problems found so far. Raises
         RefusedFields, which names every rejected field."""
         problems = problems or FieldProblems()
         known = DatastreamAnswer.from_datastream(present).model_dump()

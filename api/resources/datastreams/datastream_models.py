@@ -131,8 +131,8 @@ class SourceBody(StrictModel):
     internal: bool = False
     """Allow topics whose names start with two underscores."""
     match_all: bool = False
-    """Mirror every topic of the cluster, including future ones. Required for an expression that matches all
-    topics, such as `.*` without `exclude`."""
+    """Mirror every topic of the cluster, including topics that are created later. Required for an expression
+    that matches all topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
         """Return the selected topics. For an invalid expression, record the problem and return the current

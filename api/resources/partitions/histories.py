@@ -75,15 +75,16 @@ class LoadSeriesAnswer(AnswerModel):
     mean_bytes_per_second: list[float | None]
     """Mean of the hour's samples; null for an hour without samples."""
     p95_bytes_per_second: list[float | None]
-    """95th percentile of the hour's samples; also null for a sum."""
+    """95th percentile of the hour's samples; null for an hour without samples, and for the sum of all
+    partitions."""
     most_bytes_per_second: list[float | None]
-    """Largest sample of the hour; also null for a sum."""
+    """Largest sample of the hour; null for an hour without samples, and for the sum of all partitions."""
     hot_since_ms: int | None
     """Time (epoch ms) since which the p95 of each hour has been at least half of the usable capacity of a
-    task; null if it is lower or unknown in the latest hour."""
+    task; null if the p95 of the latest hour is lower or unknown."""
     too_heavy_since_ms: int | None
-    """Time (epoch ms) since which the p95 of each hour has exceeded the usable capacity of a task; null if it
-    is lower or unknown in the latest hour."""
+    """Time (epoch ms) since which the p95 of each hour has exceeded the usable capacity of a task; null if
+    the p95 of the latest hour is lower or unknown."""
     is_longer: bool
     """True if the partition may have been hot for longer, because earlier values are unknown."""
 

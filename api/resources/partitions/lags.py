@@ -176,7 +176,8 @@ class DatastreamLag(AnswerModel):
         )
 
     def narrowed(self, wanted: LagQuery) -> DatastreamLag:
-        """Return a copy with the requested partitions in the requested order; sums still cover all."""
+        """Return a copy with only the requested partitions, in the requested order. Its sums still cover all
+        partitions."""
         text = wanted.text.lower()
         found = [
             partition
@@ -272,7 +273,7 @@ class PartitionGaps(StoredPartition):
 
 
 def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
-    """Return the holes between the runs of a map and after the last one."""
+    """Return the holes between the runs of a map, and after the last run."""
     begins = [*(run.source for run in runs[1:]), end]
     ends = [run.source + run.length for run in runs]
     return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]

@@ -35,7 +35,7 @@ class NotCopied(AnswerModel):
     offsets: int | None
     """Number of uncopied offsets."""
     retained: int | None
-    """Number of records at the source that are already copied. Retention deletes these records before
+    """Number of records at the source that are already copied. Retention deletes the copied records before
     uncopied records."""
     lost: int | None
     """Number of records that retention has deleted before they were copied."""

@@ -197,8 +197,8 @@ class FollowedGroupAnswer(AnswerModel):
 
 class FollowedGroups(AnswerModel):
     """Consumer groups of a datastream that are selected to follow, by name. `round_ms`: last time at which
-    all groups were synchronised; null: never. `age_ms`: time since then. `unreadable`: number of damaged
-    records."""
+    all groups were synchronised; null: never. `age_ms`: time since `round_ms`. `unreadable`: number of
+    damaged records."""
 
     name: str
     round_ms: int | None

@@ -1,1 +1,1 @@
-"""`headrace datastream …`: commands that call /v1/datastreams. `group.py` lists them."""
+"""`headrace datastream …`: commands that call /v1/datastreams. `group.py` lists the commands."""

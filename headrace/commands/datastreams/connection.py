@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Matches names without characters that a shell interprets. Only these names are completed, because others
-could inject a command."""
+"""Matches names without characters that a shell interprets. Only names of this form are completed, because
+other names could inject a shell command."""
 _COMPLETION_SECONDS: Final = 1.0
 
 

@@ -16,7 +16,7 @@ from mirror.wording import counted, duration_text
 def lag(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the lag of each partition, or that it is unknown."""
+    """Show the lag of each partition."""
     found = connect(at, config).get(f"{path_of(name)}/lag")
     if as_json:
         print_json(found)

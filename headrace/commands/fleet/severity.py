@@ -35,8 +35,8 @@ class StatusSeverity(IntEnum):
 
 
 def severity_of_state(state: str) -> StatusSeverity:
-    """Return the severity of a movement state; BEHIND for all states that are not listed here, including
-    unknown states."""
+    """Return the severity of a movement state; BEHIND for all states that the function does not list,
+    including unknown states."""
     if state in _STUCK:
         return StatusSeverity.STUCK
     return {"OK": StatusSeverity.WELL, _BY_WISH: StatusSeverity.HALTED}.get(state, StatusSeverity.BEHIND)

@@ -1,1 +1,2 @@
-"""Subcommands of `headrace dr` for pairs of clusters. `session.py` contains the functions that they share."""
+"""Subcommands of `headrace dr` for pairs of clusters. `session.py` contains the functions that the commands
+share."""

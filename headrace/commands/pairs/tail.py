@@ -118,7 +118,7 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Carry out a decision about the tail, or show its steps. `action`: value of its `Kind`."""
+    """Carry out a decision about the tail, or show its steps. `action`: value of the `Kind` of the action."""
     from mirror.jobs.dr.operation import Kind
 
     seconds = deadline_seconds(deadline)

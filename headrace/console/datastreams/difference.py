@@ -100,7 +100,7 @@ def find_difference(
 
 def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
     """Return the change that a definition requires; None if it requires none. Raises HeadraceError if the
-    service rejects it."""
+    service rejects the definition."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1

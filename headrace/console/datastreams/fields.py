@@ -72,7 +72,7 @@ def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
 
 
 def _of(*groups: str) -> Iterator[FieldOption]:
-    """Yield the options of these groups."""
+    """Yield the options of the given groups."""
     for option in (option for group in groups for option in options_of(group)):
         yield FieldOption(
             option.name,

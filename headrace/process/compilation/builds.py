@@ -22,7 +22,8 @@ from headrace.process.machine_code import HOME, build_folder, is_built
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `build` and `check`. For `check`, FAILED means that the build is missing but possible."""
+"""Exit codes of `build` and `check`. `check` exits with FAILED if the build is missing although it is
+possible on this machine."""
 
 
 def check(home: Path = HOME) -> int:
@@ -69,8 +70,8 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the compiler process. With its PYTHONPATH, Python finds this package before
-    it is installed."""
+    """Return the environment of the compiler process. The PYTHONPATH in the environment lets Python find this
+    package before it is installed."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 

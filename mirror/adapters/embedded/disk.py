@@ -14,8 +14,8 @@ class Disk:
     """Operations on real files; all raise OSError."""
 
     def create(self, path: Path) -> int:
-        """Create an empty file that only this user can access; replace an existing file. Return its
-        descriptor."""
+        """Create an empty file that only the current user can access; replace an existing file. Return the
+        file descriptor."""
         with suppress(FileNotFoundError):
             path.unlink()
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OF_OWNER)

@@ -57,7 +57,7 @@ class EmbeddedSession(StoreSession):
         """Do nothing: the store is in this process."""
 
     def last_contact(self) -> float:
-        """Return the current time, because the store is always reachable."""
+        """Return the current time in monotonic seconds, because the store is always reachable."""
         return time.monotonic()
 
     def session_timeout_seconds(self) -> float:

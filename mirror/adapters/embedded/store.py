@@ -1,8 +1,8 @@
 """The embedded store: the state machine, and a file with its commands in a folder that only one process uses.
 
 The file starts with a snapshot. Frames of commands follow; each frame contains the commands of one write. A
-command is applied to a copy of the state, written and flushed. Only then do readers see the new state. When
-the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
+command is applied to a copy of the state, written and flushed. Readers see the new state only after the
+flush. When the commands take more space than the snapshot, a new file with a new snapshot replaces the file.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class _Compaction:
     due_at: int = field(default=0)
 
     def after(self, size: int) -> None:
-        """Set the size that further growth is measured from, after a new file was written or could not be
-        written."""
+        """Set the size from which further growth is measured. Called after a new file was written or could
+        not be written."""
         self.due_at = size + max(size, self.least_growth)
 
 

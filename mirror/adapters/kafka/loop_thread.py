@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 Job = Callable[[Loop], object]
 _MOMENT_SECONDS: Final = 0.5
 _LONGEST_WAIT: Final = 3600.0
-"""Maximum duration of an idle round of the loop; a new job interrupts it."""
+"""Maximum duration of an idle iteration of the loop; a new job interrupts it."""
 
 
 class LoopThread:
@@ -35,7 +35,7 @@ class LoopThread:
         self._loop: Loop | None = None
 
     def post(self, job: Job) -> None:
-        """Schedule a job on the loop's thread. Logs its exceptions."""
+        """Schedule a job on the loop's thread. Logs the exceptions of the job."""
         with self._lock:
             if self._loop is None:
                 self._loop = Loop(SystemClock())

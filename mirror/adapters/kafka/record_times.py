@@ -42,7 +42,8 @@ class TimeSearch:
 
     @property
     def moment(self) -> int:
-        """Time of the next lookup: the geometric mean of the possible ages."""
+        """Timestamp to look up next, in epoch ms. Its age is the geometric mean of the lowest and the highest
+        possible age."""
         return self._now_ms - int(sqrt(self._young * self._old))
 
     def take(self, answer: OffsetAnswer) -> None:

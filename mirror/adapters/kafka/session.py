@@ -131,7 +131,7 @@ class ClusterSession:
             self._reaching = None
 
     def close(self) -> None:
-        """Close every connection; the next call opens new ones. Idempotent."""
+        """Close every connection; the next call opens new connections. Idempotent."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()

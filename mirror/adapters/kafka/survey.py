@@ -89,7 +89,8 @@ class ClusterSurvey:
         )
 
     def look(self, topics: Sequence[str]) -> ClusterFacts:
-        """Return facts about the cluster and these topics. Raises Unreachable, NotAuthorized, ConfigError."""
+        """Return facts about the cluster and the given topics. Raises Unreachable, NotAuthorized,
+        ConfigError."""
         operation = f"survey of {self._settings.bootstrap_servers}"
         return self._loop.ask(
             operation, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics))

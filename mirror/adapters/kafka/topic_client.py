@@ -69,7 +69,7 @@ class TopicClient:
         )
 
     def close(self) -> None:
-        """Close the connections in the background; the next call opens new ones."""
+        """Close the connections in the background; the next call opens new connections."""
         self._loop.post(lambda _: self._session.close())
 
     def ends(self) -> Mapping[int, int]:
@@ -87,7 +87,7 @@ class TopicClient:
         if found is None:
             raise TopicMissing(f"{self.topic} of {cluster.name} is not a legal topic name")
         if found.error:
-            doing = f"metadata of topic {self.topic} of {cluster.name}"
+            doing = f"reading metadata of topic {self.topic} of {cluster.name}"
             raise cluster.error(found.error, doing, f"Read on topic {self.topic}")
         return [TopicPartition(self.topic, number) for number in range(len(found.leaders))]
 
@@ -155,4 +155,4 @@ async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
         raise Unreachable(f"topic {topic} of {cluster.name} is being created")
     if found.error:
         right = f"Describe on topic {topic}"
-        raise cluster.error(found.error, f"metadata of topic {topic} of {cluster.name}", right)
+        raise cluster.error(found.error, f"reading metadata of topic {topic} of {cluster.name}", right)

@@ -1,8 +1,8 @@
 """The store on Kafka: a replica that follows the log, and the session of this process.
 
-Everything here runs on one event loop. A command is written to the log. The result of a command is known when
-the replica reads the command back. Other threads read the replica directly, and submit commands through
-`session.py`.
+All code of this module runs on one event loop. A command is written to the log. The result of a command is
+known when the replica reads the command back. Other threads read the replica directly, and submit commands
+through `session.py`.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class KafkaStore:
         await self.submit(Heartbeat(self.identity.name, contact.send(self.loop.now())))
 
     async def end_session(self) -> None:
-        """End the session, and do not open another one. Raises Unreachable."""
+        """End the session, and do not open another session. Raises Unreachable."""
         self._is_leaving = True
         if self._contact is not None:
             self._contact, self.state = None, SessionState.LOST
@@ -249,8 +249,8 @@ class KafkaStore:
         self._judge_session()
 
     def _discontinue(self, reason: str) -> None:
-        """Stop using the log, and fail commands in flight. It is unknown whether these commands took
-        effect."""
+        """Stop using the log, and fail commands in flight. Whether the failed commands took effect is
+        unknown."""
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.writer.fail_all(Unreachable(f"the coordination log was interrupted: {reason}"))

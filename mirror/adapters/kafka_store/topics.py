@@ -124,7 +124,7 @@ def _check_metadata(cluster: Cluster, name: str) -> None:
     if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")
     if topic.error:
-        raise cluster.error(topic.error, f"metadata of topic {name}", f"Describe on topic {name}")
+        raise cluster.error(topic.error, f"reading metadata of topic {name}", f"Describe on topic {name}")
     if len(topic.leaders) > 1:
         raise ConfigError(
             f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the"

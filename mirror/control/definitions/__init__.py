@@ -1,1 +1,1 @@
-"""Validation of a new or changed definition against existing ones. Read `checks.py`."""
+"""Validation of a new or changed definition against existing definitions. Read `checks.py`."""

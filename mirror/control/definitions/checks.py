@@ -29,7 +29,7 @@ class RouteCheck(Protocol):
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may denote this cluster: all aliases except those of clusters known to be
+        """Return the aliases that may denote the cluster: all aliases except those of clusters known to be
         different.
 
         `identity`: id that the cluster will have.
@@ -65,7 +65,7 @@ class DefinitionChecks:
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names of guards that detect concurrent changes related to these datastreams."""
+        """Return the names of guards that detect concurrent changes related to the given datastreams."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}
@@ -78,7 +78,7 @@ class DefinitionChecks:
         Raises InvalidRequest and KeyReused.
         """
         if command.status not in _FIRST_STATUSES:
-            raise InvalidRequest(f"a datastream cannot be created as {command.status}")
+            raise InvalidRequest(f"a datastream cannot be created with status {command.status}")
         datastream = replace(command.datastream, status=command.status)
         if not datastream.metadata.get(OWNER):
             raise InvalidRequest(
@@ -140,7 +140,7 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Raise InvalidRequest if the principal lacks rights on the clusters with these ids. Raise
+        """Raise InvalidRequest if the principal lacks rights on the clusters with the given ids. Raise
         IllegalTransition if a datastream of another owner uses the same address."""
         addresses = {cluster: identity for cluster, identity in identities.items() if is_address(cluster)}
 

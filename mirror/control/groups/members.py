@@ -70,8 +70,8 @@ class Groups:
         raise VersionConflict(f"datastreams of {command.group} were modified concurrently", advice=READ_AGAIN)
 
     def expected(self, command: ChangeGroup) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-        """Return every member with its definition after the command, for a dry run. Raises the errors of
-        `change`."""
+        """Return the members of the group with their definitions after the command, for a dry run. Raises the
+        errors of `change`."""
         stored = self.members(command.group)
         for stored_definition in stored:
             self.caller.check(

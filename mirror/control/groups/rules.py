@@ -21,7 +21,7 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
     for other in members:
         if _route(other) != _route(datastream):
             raise InvalidRequest(
-                f"datastreams of group {other.group} must copy like {other.name}: {_route(other)}",
+                f"all datastreams of group {other.group} must copy {_route(other)}, like {other.name}",
                 advice=f"use the same clusters and topic names, or another {TASK_PREFIX}",
             )
     if bounds := impossible_limits(member.limits for member in (datastream, *members)):

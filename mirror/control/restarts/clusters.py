@@ -79,6 +79,7 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept these cluster ids, so that lanes read and write these clusters from now on."""
+        """Accept the given cluster ids, so that lanes read and write the clusters with these ids from now
+        on."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)

@@ -57,7 +57,8 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions, except deleted ones; return False if the call must be repeated.
+        """Store lost definitions, except definitions that were deleted; return False if the call must be
+        repeated.
 
         If two definitions have the same name, the definition that was created later is kept. A definition
         that another instance drops at the same time is not stored.

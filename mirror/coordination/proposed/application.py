@@ -32,7 +32,8 @@ class Application:
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
-    """Return the result of the first request to apply a plan; None if there is no such request."""
+    """Return the result of the first request to apply a plan; None if no request to apply a plan is
+    queued."""
     request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
     if request is None:
         return None

@@ -1,8 +1,8 @@
 """Decision whether a topic is unused. Pure.
 
-A look is the state of a topic at one time. A sighting summarizes all looks at a topic: when the topic was
-first seen, since when it has been observed without a gap, and since when no records were written. A topic is
-unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
+A check records the state of a topic at one time. A sighting summarizes all checks of a topic: when the topic
+was first seen, since when it has been observed without a gap, and since when no records were written. A topic
+is unused if there is no reason to keep it. Every unknown fact is a reason to keep the topic. Timestamps of
 records are not used, because a topic that was filled today may contain records from last year.
 """
 
@@ -21,7 +21,7 @@ from mirror.model.topics import DEAD_LETTER_SUFFIX, OWN_PREFIX
 
 DAY_MS: Final = 86_400_000
 LONGEST_GAP_MS: Final = 3 * DAY_MS
-"""Maximum time between two looks for which every reader is still detected. Kafka keeps the committed offsets
+"""Maximum time between two checks for which every reader is still detected. Kafka keeps the committed offsets
 of a group without members for seven days by default."""
 _SERVICE_PREFIX: Final = "_"
 """Prefix of topics that belong to Kafka or to tools, such as `__consumer_offsets` and `_schemas`."""
@@ -42,8 +42,8 @@ class TopicLook:
 
     `topic_id`: hexadecimal, empty if the cluster has no topic ids. `ends`: fingerprint of the end offsets,
     empty if one is unknown. `records`, `bytes`: None if unknown; `records` is an upper bound. `readers`:
-    consumer groups, except groups of the mirror. `internal`: as marked by Kafka. `is_compacted`: None if
-    unknown.
+    consumer groups, except groups of the mirror. `internal`: Kafka marks the topic as internal.
+    `is_compacted`: None if unknown.
     """
 
     topic_id: str
@@ -67,11 +67,11 @@ class ClusterLook:
 
 
 class TopicSighting(NamedTuple):
-    """Summary of all looks at a topic; times in epoch milliseconds.
+    """Summary of all checks of a topic; times in epoch milliseconds.
 
-    `first_ms`: first look. `watched_ms`: first look since the last gap between looks. `seen_ms`: last look.
-    `quiet_ms`: look since which the end offsets have not changed. `read_ms`: last look with a reader, 0 if
-    there was none.
+    `first_ms`: first check. `watched_ms`: first check since the last gap between checks. `seen_ms`: last
+    check. `quiet_ms`: check since which the end offsets have not changed. `read_ms`: last check with a
+    reader, 0 if there was none.
     """
 
     topic_id: str
@@ -84,7 +84,7 @@ class TopicSighting(NamedTuple):
 
 
 def sighted(before: TopicSighting | None, look: TopicLook, now_ms: int) -> TopicSighting:
-    """Return the sighting updated with another look. A topic with a different id counts as a new topic."""
+    """Return the sighting updated with another check. A topic with a different id counts as a new topic."""
     if before is None or before.topic_id != look.topic_id:
         return TopicSighting(
             look.topic_id, now_ms, now_ms, now_ms, now_ms, now_ms if look.readers else 0, look.ends

@@ -1,7 +1,6 @@
 """Conflicting settings of datastreams that share tasks, and the setting that applies. Pure.
 
-Creations and changes with such a conflict are rejected. Two concurrent changes can still cause such a
-conflict.
+Creations and changes with such a conflict are rejected. Two concurrent changes can still cause a conflict.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
     """Return the names that share a stem with any name selected by the new datastream.
 
     `ways`: source, destination and naming of all datastreams that can copy records back, including the new
-    one. Returns all names if stems are ambiguous or there are too many paths through the clusters.
+    datastream. Returns all names if stems are ambiguous or there are too many paths through the clusters.
     """
     ways = frozenset(ways)
     prefixes = _prefixes(ways)

@@ -197,8 +197,9 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 @dataclass(frozen=True)
 class RouteVerdict:
     """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
-    `left_out`: by datastream, topics that it must not copy, each with the reason. `remarks`: conflicts that
-    do not prevent copying. `waiting`: by datastream, topics that are not yet copied completely."""
+    `left_out`: for each datastream, the topics that it must not copy, each with the reason. `remarks`:
+    conflicts that do not prevent copying. `waiting`: by datastream, topics that are not yet copied
+    completely."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
@@ -274,8 +275,8 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams whose records can return from the destination to the source. Only routes of such
-    datastreams can form a loop."""
+    """Return the datastreams whose records can return from the destination to the source. Only routes of the
+    returned datastreams can form a loop."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 

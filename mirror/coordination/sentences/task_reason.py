@@ -92,8 +92,8 @@ class _GroupChange:
         return frozenset[object]().union(*(placement.partitions for placement in self.after.values()))
 
     def _requested(self, task: TaskPlacement) -> str:
-        """Return the cause of the request that moved all partitions of the task; an empty string if there is
-        no such request."""
+        """Return the cause of the request that moved all partitions of the task; an empty string if no
+        request moved them."""
         return next(
             (cause_of(request) for request in self.requests if task.partitions <= request.partitions), ""
         )

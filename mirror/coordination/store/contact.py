@@ -1,5 +1,5 @@
-"""Session of this process with a shared log, judged by the clock of this process. Pure; times are monotonic
-seconds.
+"""State of this process's session with a shared log, judged by the clock of this process. Pure; times are
+monotonic seconds.
 
 Another instance ends the session only if it has read no heartbeat for one timeout. The session is therefore
 never ended earlier than one timeout after this process sent the last heartbeat that it has read back.
@@ -16,8 +16,8 @@ HEARTBEATS: Final = 3
 _SUSPENDED_SHARE: Final = 2 / 3
 """The session is suspended if no heartbeat was read back for this share of the session timeout."""
 _MOST_PENDING: Final = 2
-"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only queue behind
-these."""
+"""Maximum number of heartbeats sent but not read back yet. Further heartbeats would only wait behind the
+heartbeats that were not read back."""
 
 
 class SessionContact:

@@ -220,7 +220,7 @@ class _Transaction:
         self._note_member(path)
 
     def remove(self, path: str, version: int | None = None) -> bool:
-        """Delete a node without children. Return False if it is missing. Raises _Impossible."""
+        """Delete a node without children. Return False if the node is missing. Raises _Impossible."""
         *above, name = names_of(path)
         parent = self.draft.edit(above)
         node = parent.children.get(name) if parent is not None else None

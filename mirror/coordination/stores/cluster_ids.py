@@ -85,7 +85,7 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may refer to this cluster: all aliases except those with a known, different
+        """Return the aliases that may refer to the cluster: all aliases except those with a known, different
         id. `identity`: an additional id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
         return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]

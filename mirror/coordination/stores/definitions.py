@@ -131,7 +131,7 @@ class DefinitionStore:
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return the current change counters of these names."""
+        """Return the current change counters of the given names."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard
@@ -369,7 +369,7 @@ def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
         raise InvalidRequest("the node name is not a valid datastream name")
     datastream = _parsed(node.data, path)
     if datastream.name != name:
-        raise InvalidRequest(f"the stored name is {bounds.shown(datastream.name)} instead")
+        raise InvalidRequest(f"the definition names datastream {bounds.shown(datastream.name)} instead")
     return datastream
 
 

@@ -63,7 +63,7 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Return whether a lane that this epoch assigns to another instance may be started there.
+        """Return whether another instance may start a lane that the given epoch assigns to it.
 
         Returns False if this instance follows a newer epoch, because that epoch may have assigned the lane to
         it again.

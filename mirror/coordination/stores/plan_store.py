@@ -235,8 +235,8 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Return the unreadable parts. The leader plans the groups of these parts again, which rewrites the
-        parts."""
+        """Return the unreadable parts. The leader plans the groups of the unreadable parts again, which
+        rewrites the parts."""
         found: list[Part] = []
 
         def omit(part: Part, name: str, error: Exception) -> None:
@@ -301,7 +301,7 @@ class PlanStore:
 
 def check_storable(group: GroupName) -> None:
     """Raise InvalidRequest if the name of a group is too long for a path, because ZooKeeper would close the
-    session on such a request."""
+    session on a request with that path."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:

@@ -1,4 +1,5 @@
-"""Problems of individual datastreams, as last determined by the leader. Every instance can read them.
+"""Problems of individual datastreams, as last determined by the leader. Every instance can read the stored
+problems.
 
 A datastream with a problem is isolated: the failing step is skipped, its running lanes continue, and other
 datastreams are not affected. The problem ends when the step succeeds.

@@ -142,7 +142,8 @@ def name_of(node: str) -> str:
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """Encode a small document as plain JSON. Raises InvalidRequest if it does not fit into a znode."""
+    """Encode a small document as plain JSON. Raises InvalidRequest if the document does not fit into a
+    znode."""
     data = _json(value)
     if len(data) > CHUNK_BYTES:
         raise InvalidRequest(
@@ -211,7 +212,7 @@ def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tup
 
 
 def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return, by path, the changes that remove these znodes."""
+    """Return, by path, the changes that remove the given znodes."""
     present = nodes.read_present(paths) if paths else {}
     return {path: (NodeDeletion(path),) if path in present else () for path in paths}
 

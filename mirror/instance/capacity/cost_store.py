@@ -116,7 +116,7 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
 def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
-        raise InvalidRequest(counted(len(rows), "hour"), advice=f"at most {2 * KEPT_HOURS} are allowed")
+        raise InvalidRequest(f"too many hours: {len(rows)}", advice=f"at most {2 * KEPT_HOURS} are allowed")
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 
 

@@ -36,13 +36,13 @@ class TopicClaims:
         present: Collection[str],
         mirrored: Collection[str],
     ) -> ClaimedTopics:
-        """Return the topics that belong to the datastream's group, after recording new ones in one change.
+        """Return the topics that belong to the datastream's group, after recording new topics in one change.
 
-        A group that may no longer adopt topics keeps its adopted topics. Earlier versions
-        kept no records: for a group without a record of created topics, the topics that it copies count as
-        created; for a group without a record of adopted topics, they count as adopted. `present`: topics at
-        the destination. `mirrored`: source topics whose destination topics the group now adopts, unless these
-        were created for the group.
+        A group that may no longer adopt topics keeps its adopted topics. Earlier versions kept no records. If
+        a group has no record of created topics, the topics that it copies count as created. If a group has no
+        record of adopted topics, the topics that it copies count as adopted. `present`: topics at the
+        destination. `mirrored`: source topics. The group now adopts their destination topics, except topics
+        that were created for the group.
         """
         group, where, naming = datastream.group, datastream.destination, datastream.naming
         changes = list[NodeChange]()
@@ -62,7 +62,7 @@ class TopicClaims:
         return ClaimedTopics(made, frozenset() if datastream.adopts is False else before | names)
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """Record that these topics are created for the group."""
+        """Record that the given topics are created for the group."""
         self._made.add(group, cluster, names)
 
     def forget(self, group: GroupName) -> None:

@@ -27,7 +27,7 @@ class ExistingDatastreams:
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
-        """Return an index of exactly these datastreams, with unique names.
+        """Return an index of the given datastreams; their names must be unique.
 
         Unchanged entries are reused, so adding one datastream to thousands costs little more than a copy.
         """

@@ -24,8 +24,9 @@ _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
 """Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
-"""Maximum number of concurrent requests to clusters without an alias. Callers choose these addresses, and
-each request to an unresponsive cluster occupies a thread. Further requests fail as if they had timed out."""
+"""Maximum number of concurrent requests to clusters without an alias. Callers choose the addresses of
+clusters, and each request to an unresponsive cluster occupies a thread. Further requests fail as if they had
+timed out."""
 _Run = Callable[[Callable[[], None]], None]
 
 

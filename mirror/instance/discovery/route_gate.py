@@ -184,7 +184,7 @@ class RouteGate:
 def _writing(
     names: Collection[str], datastream: Datastream, topics: Topics, written: Written
 ) -> Collection[str]:
-    """Return the source topics that a datastream copies to destination topics with these names."""
+    """Return the source topics that a datastream copies to destination topics with the given names."""
     there = topics.get(datastream.source, written.get(datastream.group, ()))
     wanted = [
         topic for name in names if (topic := datastream.naming.source(name)) is not None and topic in there
@@ -208,7 +208,8 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """Return all datastreams of these groups and of the groups of the named datastreams.
+        """Return all datastreams of the given groups, and of the groups of the datastreams with the given
+        names.
 
         The change does not affect verdicts on other datastreams. Groups are evaluated as a whole, because a
         member may be rejected because of another member.
@@ -225,8 +226,8 @@ class _Facts:
 class _Verdicts:
     """Verdicts on the routes before and after the change, now and when the copied topics exist.
 
-    `before` and `known` use the former definition, `after` and `foreseen` the new one. `known` and `foreseen`
-    assume that the topics copied under that definition exist.
+    `before` and `known` use the former definition, `after` and `foreseen` the new definition. `known` and
+    `foreseen` assume that the topics copied under that definition exist.
     """
 
     before: RouteVerdict

@@ -105,7 +105,7 @@ class RouteMap:
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return an object to find the topics that must not be copied along these routes."""
+        """Return an object that finds the topics that the given routes must not copy."""
         return RouteJudge(routes, self._reserved)
 
 
@@ -198,7 +198,8 @@ class RouteWatch:
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
-    """Return all datastreams except those being deleted; paused ones keep their topics."""
+    """Return all datastreams except datastreams that are being deleted. Paused datastreams keep their
+    topics."""
     return [datastream for datastream in datastreams if datastream.status is not DatastreamStatus.DELETING]
 
 

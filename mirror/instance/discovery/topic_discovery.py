@@ -84,8 +84,9 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Return the result of another request to a cluster. Such requests have their own thread for each
-        cluster. Raises the exception of the request, and CallPending if its result did not arrive in time."""
+        """Return the result of a request that does not list topics. Each cluster has a separate thread for
+        these requests. Raises the exception of the request, and CallPending if its result did not arrive in
+        time."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -143,7 +144,7 @@ class TopicDiscovery:
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of these clusters; clusters that never responded are missing."""
+        """Return the last known ids of the given clusters; clusters that never responded are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
@@ -282,8 +283,8 @@ class TopicDiscovery:
         """Return the topics whose full names a datastream lists, but that this service is not authorized to
         describe.
 
-        The source does not list such topics. Missing topics are requested by name every minute, and when the
-        set of missing topics changes. Returns the result of the last request.
+        The source does not list topics that the service may not describe. Missing topics are requested by
+        name every minute, and when the set of missing topics changes. Returns the result of the last request.
         """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name
@@ -299,7 +300,7 @@ class TopicDiscovery:
         return known.found
 
     def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics; the previous result stays until there is a new one."""
+        """Request the hidden topics; the previous result stays until there is a new result."""
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)

@@ -130,8 +130,8 @@ class AssessmentStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.ASSESSMENTS, _legible)
 
     def all(self) -> Mapping[GroupName, Assessment]:
-        """Return the assessments of all groups; unreadable ones are omitted until the group is planned
-        again.
+        """Return the assessments of all groups; an unreadable assessment is omitted until the group is
+        planned again.
         """
         return {
             GroupName(znodes.name_of(node)): assessment for node, assessment in self._folder.newest().items()
@@ -171,7 +171,7 @@ class AssessmentStore:
         )
 
     def remove_each(self, groups: Collection[GroupName]) -> None:
-        """Remove the assessments of these groups in a few transactions."""
+        """Remove the assessments of the given groups in a few transactions."""
         paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
 
         def are_removed(removed: Sequence[str]) -> None:

@@ -91,7 +91,7 @@ def with_expected(
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
     """Return the current loads and earlier observations, raised by the forecast. Pure.
 
-    `planned`: the partitions to plan; None means all. Only the loads of these partitions are raised. The
+    `planned`: the partitions to plan; None means all. Only the loads of the given partitions are raised. The
     latest observations are reduced to these partitions, because a cluster may have many more.
 
     Tasks are added if the latest observations agree, so these observations are raised as well.

@@ -62,7 +62,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         return self._bytes, self._messages
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
-        """Return the total observed bytes per second of these partitions."""
+        """Return the total observed bytes per second of the given partitions."""
         numbers, found = self.numbers, self._bytes
         return sum([found[numbers[partition]] for partition in partitions if partition in numbers])
 

@@ -146,7 +146,7 @@ class LoadWatch:
         self._change_events({}, InstanceName(""))
 
     def _change_events(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
-        """Report problems of the observations in health; return events for new ones."""
+        """Report problems of the observations in health; return events for new problems."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
         events = []

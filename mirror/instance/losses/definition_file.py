@@ -1,4 +1,4 @@
-"""Definitions on the local disk, so that a restarted instance can detect lost ones.
+"""Definitions on the local disk, so that a restarted instance can detect lost definitions.
 
 The file is readable only by its owner, because definitions are stored unencrypted. A separate thread writes
 the file, because disks may be slow and leases are short.
@@ -96,7 +96,7 @@ class DefinitionFile:
         self._thread.start()
 
     def load(self) -> Known:
-        """Return the definitions of the file; unreadable ones are skipped and logged."""
+        """Return the definitions of the file; unreadable definitions are skipped and logged."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:

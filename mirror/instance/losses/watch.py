@@ -54,7 +54,7 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare the definitions again in the next turn of the follower's loop, because the session is
+        """Compare the definitions again in the next iteration of the follower's loop, because the session is
         new."""
         self._seen = None
 

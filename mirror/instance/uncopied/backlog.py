@@ -25,7 +25,7 @@ _MOST_PARTITIONS: Final = 2_000
 unknown."""
 
 Route = tuple[ClusterRef, str]
-"""A source cluster, and the consumer group to which a datastream commits its positions there."""
+"""A source cluster, and the consumer group to which a datastream commits its positions on that cluster."""
 
 
 class Backlog:
@@ -42,7 +42,7 @@ class Backlog:
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
     def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
-        """Update the positions of these partitions, and drop all others."""
+        """Update the positions of the given partitions, and drop all others."""
         now = self._clock.monotonic()
         self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}

@@ -39,7 +39,7 @@ _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """An uncopied partition with its position on the source cluster; None if the position is unknown."""
+    """An uncopied partition. `position`: position on the source cluster, None if unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None

@@ -182,7 +182,7 @@ class LanesInTime(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Summarize these lanes."""
+        """Summarize the given lanes."""
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
@@ -197,7 +197,7 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes without late records. Their counts are updated incrementally, because nearly all lanes are
+    """Lanes without late records. The counts by group are updated incrementally, because nearly all lanes are
     without late records and few lanes change."""
 
     def __init__(self) -> None:
@@ -328,7 +328,7 @@ class LaneTable:
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
+        `answered_at`: time of their worker's previous measurements. `at`: time of the measurements; default
         now (both in monotonic seconds). `waiting`: lanes with overdue responses. `limited`: lanes whose rate
         is limited by the TCP window of a distant broker.
         """
@@ -372,8 +372,8 @@ class LaneTable:
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Mark lanes of an unresponsive worker as paused. Such lanes do not count as copying, and their lag
-        is unknown."""
+        """Mark lanes of an unresponsive worker as paused. Lanes of an unresponsive worker do not count as
+        copying, and their lag is unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

@@ -26,9 +26,9 @@ class LaneTrack:
     """Reports of one lane. Written by one thread; may be read by any thread.
 
     `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
-    `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;
-    infinite without waiting records, or if the worker will report when records become late; minus infinity
-    for all other lanes. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied
+    `quiet_at`: time (monotonic seconds) of the last report of a lane with waiting but no late records;
+    infinite if no records wait, or if the worker will report when records become late; minus infinity for all
+    other lanes. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied
     records. `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows
     that limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records;
     minus infinity if never.

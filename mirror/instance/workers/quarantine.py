@@ -50,7 +50,8 @@ _ANYWHERE: Final = CellPlacement()
 class _Trial:
     """Suspects that share a cell.
 
-    `since`: time at which their lanes were started there. `until`: time until which the cell waits for them.
+    `since`: time at which the lanes of the suspects were started in the cell. `until`: time until which the
+    cell waits for the lanes.
     """
 
     groups: frozenset[GroupName]
@@ -98,8 +99,8 @@ class Quarantine:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """Record the crash of a worker other than a cell, `seconds` after lanes of these groups were last
-        started in it.
+        """Record the crash of a worker other than a cell, `seconds` after lanes of the given groups were last
+        started in the worker.
         """
         suspects = []
         for group in groups:
@@ -178,7 +179,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial with only these groups as suspects; None if no suspect remains."""
+    """Return the trial with only the given groups as suspects; None if no suspect remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

@@ -105,7 +105,7 @@ class Supervisor:
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Latest clock skew of a broker by cluster, without outdated ones. Safe to read from any thread."""
+        """Latest clock skew of a broker by cluster, unless outdated. Safe to read from any thread."""
         since = self._clock.monotonic() - _CLOCK_SECONDS
         return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 
@@ -244,7 +244,7 @@ class Supervisor:
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
-        """Return the lanes that should run here but have no worker process now."""
+        """Return the lanes that this instance should run, but that have no worker process now."""
         ended = (worker.slot.restart_at for worker in self._pool.everyone if worker.process is None)
         until = [moment for moment in ended if moment is not None]
         reason = NO_WORKER
@@ -263,7 +263,7 @@ class Supervisor:
         return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Distribute quotas: bytes per second for each task of these groups, to every worker."""
+        """Send the quotas of the given groups (bytes per second for each task) to every worker."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
@@ -329,7 +329,7 @@ class Supervisor:
         self._sums = known
 
     def restart_dead(self) -> None:
-        """Restart workers whose delay has passed, kill unresponsive ones, and move suspects to or from
+        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects to or from
         cells."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):

@@ -1,12 +1,13 @@
 """Continuous audit of the lanes that an instance runs.
 
-Each turn audits the records copied since the previous turn, slice by slice. A slice ends where a window of
-event time ends. A turn writes the rows of a slice before the state of the lane. If an instance is killed in
-between, the next owner of the lane audits this slice again, and its rows replace the earlier rows.
+Each audit run audits the records copied since the previous run, slice by slice. A slice ends where a window
+of event time ends. An audit run writes the rows of a slice before the state of the lane. If an instance is
+killed in between, the next owner of the lane audits this slice again, and its rows replace the earlier rows.
 
-A row contains all counts of its window up to an offset. The time of a row is the start of its turn. A turn
-reads the stored state after it has started, and continues from the state of another instance if there is one.
-An instance that was frozen while another instance took over the lane therefore never overwrites newer rows.
+A row contains all counts of its window up to an offset. The time of a row is the start of its run. An audit
+run reads the stored state after it has started, and continues from the state of another instance if there is
+one. An instance that was frozen while another instance took over the lane therefore never overwrites newer
+rows.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class Auditor:
 
     def _observe(self, keys: LaneKeys, ends: Mapping[TopicPartition, LaneEnds], at_ms: int) -> LaneKeys:
         """Note the ends of the source logs. Return the lanes that have changed: the others were compared
-        completely in an earlier turn."""
+        completely in an earlier run."""
         changed = {}
         for place, key in keys.items():
             mark = self._marks.setdefault(key, PartitionWatermark())
@@ -416,6 +417,7 @@ class Auditor:
 
 
 def is_sampled(name: str, place: TopicPartition, window_ms: int) -> bool:
-    """Return whether the mode `sampled` compares the records of a window. All instances choose the same."""
+    """Return whether the mode `sampled` compares the records of a window. All instances select the same
+    windows."""
     seed = zlib.crc32(f"{name}/{place.topic}/{place.partition}/{window_ms}".encode())
     return seed < SAMPLED_SHARE * 2**32

@@ -30,8 +30,8 @@ class LaneEnds(NamedTuple):
 
 
 class LaneLogs(NamedTuple):
-    """Ranges [start, end) of both logs of a lane, and what is stored about it. `window`: see `LogWindows`.
-    `open_to`: end of the destination log, with records of open transactions."""
+    """Ranges [start, end) of both logs of a lane, and the stored state of the lane. `window`: see
+    `LogWindows`. `open_to`: end of the destination log, with records of open transactions."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -74,9 +74,10 @@ async def read_logs(
     ends: Mapping[TopicPartition, LaneEnds],
     windows: LogWindows,
 ) -> Mapping[TopicPartition, LaneLogs]:
-    """Return the stored progress, and then the ends of both sides. If nothing is in flight at the end of the
-    source, a lane has written nothing else to the destination before its earlier end, of `ends`; what was
-    copied according to the progress is before the later one. Raises Unreachable."""
+    """Read the stored progress, and then the ends of both logs. `ends`: ends that were read before the
+    progress. The progress includes all records before the earlier end of the destination log, if no records
+    are in flight. All records that the progress counts as copied are before the later end. Raises
+    Unreachable."""
     if not keys:
         return {}
     job, target = lanes.job, context.cluster(lanes.job.destination)

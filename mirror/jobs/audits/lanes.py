@@ -45,8 +45,7 @@ class LaneAuditReport(NamedTuple):
     """State of the audit of one lane. `through_ms`: time before which all records are at the destination, by
     their timestamps; None if unknown. `waiting`: number of source offsets that are copied but not yet
     audited. `late`: number of overdue source offsets in the oldest window that has any. `problem`: error of
-    the last turn, empty if it succeeded. `topic_partitions`: number of partitions of the
-    source topic."""
+    the last run, empty if it succeeded. `topic_partitions`: number of partitions of the source topic."""
 
     through_ms: int | None
     waiting: int

@@ -34,8 +34,8 @@ async def first_window(log: LogRange, length_ms: int, now_ms: int) -> LogWindow 
 
 
 class LogWindows(NamedTuple):
-    """Windows of the records at offsets of several logs, read for all of them at once. `starts_ms`: of the
-    windows before; `offsets`: of the records."""
+    """Windows of the records at offsets of several logs, read for all of them at once. `starts_ms`: starts of
+    the preceding windows. `offsets`: offsets of the records."""
 
     length_ms: int
     starts_ms: Mapping[TopicPartition, int]

@@ -25,8 +25,9 @@ def rest_seconds(read_bytes: int, bytes_per_second: int, elapsed: float, busy: f
 
 class AuditBudget:
     """Limits count audits to a share of the processor time of copying. The limit does not apply to a
-    datastream whose audit has not reached the end of its copies for `longest` seconds, or that has lanes
-    which this instance has not audited: their former owner may have waited just as long."""
+    datastream whose audit has not reached the end of its copies for `longest` seconds. It does not apply to a
+    datastream with lanes that this instance has not audited either, because the former owner of these lanes
+    may have waited just as long."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest

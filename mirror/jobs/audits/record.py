@@ -48,7 +48,7 @@ class OpenWindow:
 class LaneAudit:
     """State of an audit. `position`: next source offset to audit. `target_next`: destination offset after the
     audited records. `through_ms`, `is_stopped`: see `PartitionWatermark`. `lane`: history of the lane as of
-    the last turn. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults.
+    the last run. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number of further faults.
     `windows`: newest windows, in order. `closed_ms`: start of the newest window whose counts have already
     been discarded. `late`: start of the oldest window with overdue records, and the number of overdue offsets
     in it. `row_ms`: latest time of any row of this lane."""
@@ -67,7 +67,7 @@ class LaneAudit:
 
     @property
     def saved(self) -> tuple[object, ...]:
-        """Fields whose changes are stored. A new instance computes the other fields in its first turn."""
+        """Fields whose changes are stored. A new instance computes the other fields in its first run."""
         return self.position, self.target_next, self.is_stopped, self.faults, self.more_faults, self.late
 
     def with_counts(
@@ -113,7 +113,8 @@ class LaneAudit:
 
     def without_past(self, source_start: int, target_start: int) -> LaneAudit:
         """Return the state without faults whose records were deleted by retention in the meantime. The
-        retention of the source decides if the source had the record, otherwise that of the destination."""
+        retention of the source decides if the source had the record, otherwise the retention of the
+        destination."""
         kept = tuple(
             one
             for one in self.faults

@@ -89,7 +89,9 @@ async def read_rows(cluster: Cluster, topic: str, since_ms: int) -> list[Mapping
     await cluster.refresh([topic])
     known = cluster.topics[topic]
     if known.error:
-        raise cluster.error(known.error, f"metadata of {topic} of {cluster.name}", f"Read on topic {topic}")
+        raise cluster.error(
+            known.error, f"reading metadata of topic {topic} of {cluster.name}", f"Read on topic {topic}"
+        )
     places = [TopicPartition(topic, number) for number in range(len(known.leaders))]
     starts = await cluster.offsets(dict.fromkeys(places, since_ms))
     ends = await cluster.offsets(dict.fromkeys(places, LATEST))

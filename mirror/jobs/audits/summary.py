@@ -39,8 +39,8 @@ class TopicAudit:
     partitions are at the destination, by their timestamps; None if unknown. `waiting`: number of copied
     source offsets that are not yet audited. `faults`: the first `MOST_FAULTS` faults. `more_faults`: number
     of further faults. `problem`: reason why a partition could not be audited, empty if there is none. `late`:
-    number of overdue source offsets, counted in the oldest such window of each partition. `expected`: number
-    of partitions of the source topic."""
+    number of overdue source offsets, counted in the oldest window of each partition that has any. `expected`:
+    number of partitions of the source topic."""
 
     datastream: DatastreamName
     topic: str
@@ -56,7 +56,7 @@ class TopicAudit:
     @property
     def complete_through_ms(self) -> int | None:
         """Time before which every record of the topic is at the destination. None if unknown, also while a
-        partition has no owner and is therefore not among the audited ones."""
+        partition has no owner and is therefore not audited."""
         return self.through_ms if set(self.partitions).issuperset(range(self.expected)) else None
 
     @property
@@ -118,8 +118,8 @@ def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[To
 
 
 def through_of(audits: Iterable[TopicAudit]) -> int | None:
-    """Return the time before which all records of all these topics are at the destination. Return None if
-    this time is unknown for any topic."""
+    """Return the time in epoch ms before which all records of the given topics are at the destination; None
+    if it is unknown for any topic."""
     return _earliest([one.complete_through_ms for one in audits])
 
 

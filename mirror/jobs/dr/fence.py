@@ -23,7 +23,7 @@ from mirror.protocol.control.rights import AclOperation, topic_rights
 from mirror.wording import first_few
 
 _AT_ONCE: Final = 500
-"""ACLs in one request."""
+"""Maximum number of ACLs in one request."""
 _NAMES_SHOWN: Final = 5
 _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 
@@ -31,7 +31,8 @@ _OWN: Final = frozenset({AclOperation.READ, AclOperation.WRITE})
 def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
     """Raise Refused if the principals include a principal of Headrace itself, or the wildcard `User:*`.
 
-    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects their writes.
+    ACLs do not apply to super users, whose names brokers do not disclose. `watch_ends` detects writes of
+    super users.
     """
     mine = {*own, EVERYONE}
     for principal in principals:
@@ -43,7 +44,7 @@ def refuse_own(principals: Iterable[str], own: Iterable[str]) -> None:
 
 
 async def denials_at(cluster: Cluster, broker: int | None = None) -> frozenset[Denial]:
-    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests them
+    """Return the ACLs of a broker that deny Write on a topic from all hosts. `broker`: None requests the ACLs
     from any broker. Raises Refused if brokers have no authorizer, NotAuthorized, Unreachable."""
     found = await cluster.ask(list_acls(), broker)
     _require(cluster, AclOutcome(found.error, found.message), "listing ACLs", "Describe on the cluster")
@@ -71,8 +72,8 @@ async def deny(cluster: Cluster, denials: Sequence[Denial]) -> None:
 async def require_own_rights(cluster: Cluster, topics: Sequence[str]) -> None:
     """Raise Refused if Headrace has no right to read and write the topics. Raises Unreachable.
 
-    With `allow.everyone.if.no.acl.found`, a topic without ACLs is open to everyone. The first ACL that denies
-    Write on the topic then excludes all principals, including Headrace.
+    With `allow.everyone.if.no.acl.found`, a topic without ACLs is open to everyone. With this setting, the
+    first ACL that denies Write on the topic excludes all principals, including Headrace.
     """
     for start in range(0, len(topics), _AT_ONCE):
         found = await cluster.ask(topic_rights(topics[start : start + _AT_ONCE]))

@@ -70,7 +70,7 @@ class Loss(PairRecord):
 
     @property
     def figure(self) -> str:
-        """Text that an operator passes to `--accept-loss` to accept this loss."""
+        """Value of `--accept-loss` with which an operator accepts the loss."""
         return f"{self.most}-records" + (f"+{self.unknown}-unknown" if self.unknown else "")
 
     def with_seconds_of(self, former: Loss) -> Loss:
@@ -115,8 +115,8 @@ def record_limit(text: str) -> LossLimit | None:
 
 
 def accepted_limit(text: str, loss: Loss) -> LossLimit:
-    """Return a limit that permits exactly this loss. Raises InvalidRequest if the operator's text is not
-    `loss.figure`."""
+    """Return a limit that permits the measured loss, but no larger loss. Raises InvalidRequest if the
+    operator's text is not `loss.figure`."""
     if text.strip() != loss.figure:
         raise InvalidRequest(
             f"the loss is {loss.figure} now, not {shown(text)}",
@@ -142,7 +142,7 @@ class Fork(PairRecord):
     """Point of a failover after which the logs of the two clusters differ.
 
     `cluster`: the former active cluster. `copied`: offsets of the former active cluster before which every
-    record is at the target. `ends`: target offsets after the last of these copies. `log_ends`: end offsets of
+    record is at the target. `ends`: target offsets after the last copied record. `log_ends`: end offsets of
     the target at the failover, for partitions whose last copies have no checkpoint; empty after the
     comparison of both clusters. `decided`: offsets of the former active cluster before which every record is
     replayed or skipped.
@@ -223,8 +223,8 @@ def loss_of(
     seconds: Mapping[TopicPartition, float],
 ) -> Loss:
     """Return the loss that a failover would cause now. `source_ends`: source end offsets that are newer than
-    the ends stored with checkpoints. `log_ends`: target end offsets; the last records before them may be
-    copies without a checkpoint."""
+    the ends stored with checkpoints. `log_ends`: end offsets of the target; the last records before these
+    offsets may be copies without a checkpoint."""
     found = []
     for place in sorted({*places, *lanes}):
         lane = lanes.get(place)
@@ -251,7 +251,7 @@ def loss_of(
 
 
 def merged(before: PartitionOffsets, later: PartitionOffsets) -> PartitionOffsets:
-    """Return the offsets of `before`, updated with those of `later`."""
+    """Return the offsets of `before`, updated with the offsets of `later`."""
     return {topic: {**before.get(topic, {}), **later.get(topic, {})} for topic in {**before, **later}}
 
 

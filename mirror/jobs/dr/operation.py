@@ -56,7 +56,7 @@ class Step(StrEnum):
     """The datastreams to the target are deleted. Datastreams in the opposite direction run, and copy from the
     end offsets of the target."""
     OPEN = "OPEN"
-    """Producers may write at the target. From here, only another switch-over leads back."""
+    """Producers may write at the target. After this step, only another switch-over leads back."""
 
     LOSS_ACCEPTED = "LOSS_ACCEPTED"
     """The loss of a failover is within the limit."""
@@ -90,7 +90,8 @@ STEPS: Final[Mapping[Kind, tuple[Step, ...]]] = {
 }
 """Steps of each kind, in order."""
 _FINAL: Final = {Kind.SWITCHOVER: Step.OPEN, Kind.FAILOVER: Step.OPEN, Kind.FAILBACK: Step.REVERSED}
-"""Point of no return: the step from which an operation cannot be undone. The other kinds have none."""
+"""Point of no return: the step from which an operation cannot be undone. Operations of other kinds have
+none."""
 ON_TAIL: Final = (Kind.FAILBACK, Kind.REPLAY, Kind.SKIP)
 """Kinds that need a fork. The origin is the lost cluster; the target is the active cluster."""
 

@@ -31,8 +31,8 @@ class PairSettings(Settings):
     """Maximum age of the oldest record that is not yet on the other cluster. A switch-over begins only if the
     age is below this target."""
     rto_seconds: Seconds = 60.0
-    """Target for the time during which producers cannot write. The result of a switch-over compares it with
-    the actual time."""
+    """Target for the time during which producers cannot write. The result of a switch-over compares the
+    actual time with this target."""
     still_seconds: float = Field(default=10.0, ge=_SHORTEST_STILL)
     """Time without new records after which writes count as stopped."""
 

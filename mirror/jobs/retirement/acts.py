@@ -61,7 +61,7 @@ async def allow_writes(cluster: Cluster, topic: str) -> None:
 
 
 async def empty_partitions(cluster: Cluster, places: Sequence[TopicPartition]) -> bool:
-    """Delete all records of these partitions. Return False if the cluster does not permit it because the
+    """Delete all records of the given partitions. Return False if the cluster does not permit it because the
     topic is compacted without deletion. Raises Unreachable, NotAuthorized."""
     ends = await cluster.offsets(dict.fromkeys(places, LATEST))
     for place in places:

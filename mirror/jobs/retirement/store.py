@@ -133,7 +133,7 @@ class RetirementStore:
         return StoredRetirement(retirement, 0)
 
     def change(self, before: StoredRetirement, after: Retirement) -> StoredRetirement:
-        """Replace a retirement. Raises VersionConflict if it was changed concurrently."""
+        """Replace a retirement. Raises VersionConflict if the retirement was changed concurrently."""
         if after == before.retirement:
             return before
         path = _path(after.cluster, after.topic)

@@ -84,8 +84,8 @@ class StartPosition(StrEnum):
     """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
     skipped. Without tiered storage, the earliest record is the first on the brokers' disks."""
     TIMESTAMP = "timestamp"
-    """The first record whose timestamp is not before a given time; without such a record, the end of the
-    log."""
+    """The first record whose timestamp is not before a given time; without a record at or after that time,
+    the end of the log."""
 
     @property
     def is_committed(self) -> bool:
@@ -114,9 +114,9 @@ class LatencyObjective:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
-    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including new ones.
-    The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed. `requested_by`: empty
-    if the request does not name the requester."""
+    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including partitions
+    that are added later. The pause expires at `until_ms` (epoch ms); None means that it lasts until resumed.
+    `requested_by`: empty if the request does not name the requester."""
 
     numbers: frozenset[int] | None
     reason: str

@@ -45,11 +45,11 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 class DatastreamOption:
     """An option of a datastream.
 
-    `place`: path of its field in a document of /v1. `kind`: type of its value. `text`: description in the
-    OpenAPI document. `help`, `flag`: description and name on the command line, if they differ (the name has
-    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
-    `default`: None if the settings provide the default or there is none. `least`, `most`, `pattern`: bounds
-    of the value. `word`: text that is allowed in place of a number.
+    `place`: path of the option's field in a document of /v1. `kind`: type of the option's value. `text`:
+    description in the OpenAPI document. `help`, `flag`: description and name on the command line, if they
+    differ (the name has underscores). `key`: metadata key that stores the option; empty if a field of the
+    definition stores it. `default`: None if the settings provide the default or there is none. `least`,
+    `most`, `pattern`: bounds of the value. `word`: text that is allowed in place of a number.
     """
 
     place: tuple[str, ...]

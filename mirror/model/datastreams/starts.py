@@ -74,8 +74,8 @@ def read_start(label: str, value: object, words: Sequence[str] = WORDS) -> Start
     at_ms = bounds.integer(label, value, 0, LATEST_START_MS)
     if at_ms < _FIRST_NUMBER:
         raise InvalidRequest(
-            f"{label} {at_ms} in milliseconds is in the year {_EPOCH.year + at_ms // 31_556_952_000}",
-            advice="give milliseconds, not seconds, or a timestamp such as 2026-11-21T08:00:00Z",
+            f"{label} {at_ms} is a time in the year {_EPOCH.year + at_ms // 31_556_952_000}",
+            advice="write milliseconds, not seconds, or a timestamp such as 2026-11-21T08:00:00Z",
         )
     return Start(StartPosition.TIMESTAMP, at_ms)
 

@@ -25,7 +25,7 @@ HOLD_SECONDS: Final = 60.0
 """Minimum validity of a learned clock error. The error expires after two consecutive periods of this length
 in which the lane is on time and no timestamp confirms the error."""
 _STEP_SECONDS: Final = 0.25
-"""Minimum time between two stored end offsets (`_EndMark`); the last one may be closer to its predecessor."""
+"""Minimum time between two stored end offsets (`_EndMark`); the latest may be closer to its predecessor."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
 """Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
@@ -48,7 +48,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End offset of the log: later records came after `requested_at`, earlier ones before `answered_at`."""
+    """End offset of the log: records after it came after `requested_at`, others before `answered_at`."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -108,9 +108,9 @@ class AppendTimes:
         `requested_at` (monotonic seconds). `now_ms`: the same time in epoch ms. `kept`: first offset for
         which bounds are still needed.
 
-        Ignores an end offset below the last one: a new leader may be behind, and after a truncation the lane
-        starts a new life. Drops all bounds after a jump of the wall clock, which may have been before or
-        after the request.
+        Ignores an end offset below the last end offset: a new leader may be behind, and after a truncation
+        the lane starts a new life. Drops all bounds after a jump of the wall clock, which may have been
+        before or after the request.
         """
         marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000
@@ -162,7 +162,7 @@ class AppendTimes:
         return found
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
-        """Return the estimated append time, in epoch ms, of a record with this timestamp and these bounds.
+        """Return the estimated append time (epoch ms) of a record with this timestamp, within the bounds.
 
         A negative timestamp (none), and a timestamp up to `TOLERANCE_MS` before the bounds, are returned
         unchanged.
@@ -177,7 +177,7 @@ class AppendTimes:
         return since_ms if timestamp < since_ms - TOLERANCE_MS else timestamp
 
     def learn(self, timestamp: int, span: AppendSpan, now: float) -> None:
-        """Update the clock errors from the newest timestamp of a batch that was appended within these bounds.
+        """Update the clock errors from the newest timestamp of a batch and the bounds of its append time.
         `now`: monotonic seconds."""
         if timestamp < 0:
             return

@@ -108,7 +108,7 @@ def with_resumption(
 class ExcusedLane:
     """State of a lane's excuse until the lane has caught up once. `patience_ms`: time allowed for catching
     up, in ms. The time allowed also ends if the backlog has not shrunk for `_PROGRESS_MS`. Afterwards,
-    records behind those of the excuse count again, but the records of the excuse still do not."""
+    records behind the records of the excuse count again, but the records of the excuse still do not."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 
@@ -129,8 +129,8 @@ class ExcusedLane:
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return an upper bound for the age of the oldest waiting record that counts; `age_ms`: age of the
-        oldest record."""
+        """Return an upper bound in ms for the age of the oldest waiting record that counts; None if `age_ms`
+        is None. `age_ms`: age of the oldest waiting record."""
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms

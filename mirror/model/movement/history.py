@@ -120,9 +120,9 @@ class LaneHistory(NamedTuple):
     Fields that end in `_since` are the time (monotonic seconds) at which a condition began; None if the
     condition does not hold. `late_since`: a record has waited for longer than `LATE_MS`, or for an unknown
     time. `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the next record
-    to copy belongs to an open transaction. `unheard_since`: it is unknown whether records wait.
-    `record_bytes`: mean size of copied records, if any. `starts`: the last starts of the source log. The
-    first element of `starts` was found when the history began; each further element is a deletion by
+    to copy belongs to an open transaction. `unheard_since`: time since which it is unknown whether records
+    wait. `record_bytes`: mean size of copied records, if any. `starts`: the last starts of the source log.
+    The first element of `starts` was found when the history began; each further element is a deletion by
     retention, which brokers do every few minutes. `waits`: `waiting` of each waypoint; `unrest`: for each
     pair of consecutive waypoints, the squared change of `waiting` per second.
     """
@@ -251,7 +251,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of these waypoints. Only the values of the last waypoint are computed;
+        """Return `waits` and `unrest` of the waypoints. Only the values of the last waypoint are computed;
         the others are reused."""
         kept = len(waypoints) - 1
         if not kept:
@@ -281,7 +281,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
-    """Add a waypoint; replace the last one if it is too close to its predecessor."""
+    """Add a waypoint; replace the last waypoint if it is too close to its predecessor."""
     is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), sample)
 
@@ -297,8 +297,8 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
 
 
 def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
-    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`. True if records waited at
-    the last waypoint. Waypoints older than `LATE_MS` need no check."""
+    """Return whether `_age_ms` of the waypoints is unknown or above `LATE_MS`. True if records waited at the
+    last waypoint. Waypoints older than `LATE_MS` need no check."""
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False

@@ -67,7 +67,7 @@ class _MutablePosition:
 
 
 class PositionWatch:
-    """Filter for one lane, starting with its first report. Times are monotonic seconds."""
+    """Decides which positions of one lane are reported. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._turn = self._life = -1
@@ -79,8 +79,8 @@ class PositionWatch:
         self._is_fine = self._is_caught_up = False
         self._steps: list[_MutablePosition] = []
         self._withheld = 0
-        """Number of withheld positions since the last reported one. The last few withheld positions are in
-        the ring buffer `_steps`."""
+        """Number of positions withheld since the last reported position. The last few withheld positions are
+        in the ring buffer `_steps`."""
         self._moves: list[LogStart] = []
         """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
@@ -95,7 +95,7 @@ class PositionWatch:
         self._looked_end = 0
 
     def turn(self, number: int, life: int) -> None:
-        """Set turn and life of the lane (`LanePosition`); after a change the next position is reported."""
+        """Set `turn` and `life` (see `LanePosition`). After a change, the next position is reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()

@@ -23,8 +23,8 @@ _ADVICE: Final = "use letters of one script, digits, dots, underscores and dashe
 
 
 def check_look(name: str, role: str) -> None:
-    """Raise InvalidRequest for a new name that can be mistaken for another one, or for a formula or an
-    escaped path."""
+    """Raise InvalidRequest for a new name that can be mistaken for another name, for a formula or an escaped
+    path."""
     if reason := _reason_against(name):
         raise InvalidRequest(f"{shown(name)} cannot be the name of {role}: {reason}", advice=_ADVICE)
 

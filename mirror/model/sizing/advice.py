@@ -58,8 +58,8 @@ class Hours:
 class PastNeed:
     """Task-hours over the past hours in which the load of every group is known.
 
-    `task_hours`: cost of the current number of tasks. `peak_task_hours`: cost of the number of tasks that the
-    busiest of these hours needs. `needed_task_hours`: sum of the tasks that each hour needs for its mean
+    `task_hours`: cost of the current number of tasks. `peak_task_hours`: cost in all hours of the number of
+    tasks that the busiest hour needs. `needed_task_hours`: sum of the tasks that each hour needs for its mean
     load, regardless of task limits; no sizing can cost less.
     """
 

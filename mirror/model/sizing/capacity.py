@@ -11,7 +11,7 @@ from mirror.model.sizing.costs import MeasuredCapacity
 from mirror.wording import counted
 
 LEAST_CAPACITY: Final = 1_024
-"""Lower limit of a capacity in bytes per second, also for learned ones."""
+"""Lower limit of a capacity in bytes per second, also of a learned capacity."""
 _BAND: Final = 1.25
 """A learned capacity replaces the previous one if it differs by more than this factor: noise of ±10 % never
 does, since 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %."""
@@ -42,7 +42,7 @@ class CapacityTerms:
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
     """Capacity that a plan is based on. Rates are per second, for one task at full capacity; placement fills
-    a task to `utilisation_percent` of it. `messages_per_second`: None means that only bytes count.
+    a task to `utilisation_percent` of the capacity. `messages_per_second`: None means that only bytes count.
 
     The learned values are present even if they are not used. `learned_bytes_per_second` is between `low` and
     `high`; `learned_messages_per_second` corresponds to `learned_bytes_per_second`. The learned values are

@@ -16,7 +16,7 @@ LONGEST_SECONDS: Final = 30 * 86_400
 
 
 def read_catch_up(label: str, value: object) -> int:
-    """Parse a catch-up time. Raises InvalidRequest."""
+    """Parse a catch-up time in seconds. Raises InvalidRequest."""
     return bounds.digits(label, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 

@@ -99,7 +99,7 @@ class CostSums:
 
     @property
     def is_conclusive(self) -> bool:
-        """True if a capacity can be computed from these sums."""
+        """True if the sums are sufficient to compute a capacity."""
         is_long = self.observations >= LEAST_OBSERVATIONS and self.seconds >= LEAST_SECONDS
         return is_long and self.cpu_seconds > 0 and self.bytes > 0
 

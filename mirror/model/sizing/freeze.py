@@ -84,7 +84,7 @@ def read_freeze(text: str) -> FreezeWindow:
     from_day, from_date, from_time, to_day, to_date, to_time, zone_name = found.groups()
     if bool(from_day) != bool(to_day) or bool(from_date) != bool(to_date):
         raise InvalidRequest(
-            f"{shown(text)} must have a weekday at both ends, a date at both ends, or only times",
+            f"start and end of {shown(text)} must both have a weekday, both have a date, or both be times",
             advice=_ADVICE,
         )
     zone = _zone(zone_name or "UTC")
@@ -94,7 +94,8 @@ def read_freeze(text: str) -> FreezeWindow:
     begin, end = _minute(line, from_day, from_time), _minute(line, to_day, to_time)
     if begin == end:
         raise InvalidRequest(
-            f"{shown(text)} ends where it starts", advice="to never act, set monitor.act = false"
+            f"freeze window {shown(text)} starts and ends at the same time",
+            advice="to never act, set monitor.act = false",
         )
     return FreezeWindow(line, zone, RecurringWindow(begin, end, period))
 
@@ -131,11 +132,13 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
         raise InvalidRequest(f"{shown(line)} contains an invalid date", advice=_ADVICE) from error
     if not (first < last and until - since <= _LONGEST_ONCE):
         raise InvalidRequest(
-            f"{shown(line)} is not a valid freeze window", advice="it must end after its start, within a year"
+            f"{shown(line)} is not a valid freeze window",
+            advice="it must end after its start and last at most a year",
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} is a time that the time zone's clocks skip", advice="choose another end"
+            f"freeze window {shown(line)} is empty: the clocks skip this time",
+            advice="choose another end",
         )
     return OneTimeWindow(since, until)
 

@@ -38,9 +38,9 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
     """Placement options of one datastream; None for the default from the settings. Capacities are per task
-    and second; `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its
-    tasks. `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count.
-    Raises InvalidRequest."""
+    and second; `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans the
+    tasks of the datastream. `load_provider`: name of the provider of partition loads; `none`: plan by
+    partition count. Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None

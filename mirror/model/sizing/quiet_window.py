@@ -2,8 +2,8 @@
 loads. Pure.
 
 Each day is normalized by its own mean, so that busy and calm days weigh the same. For each hour of the day,
-the median of the normalized loads is computed. The window consists of the consecutive hours with the lowest
-total of these medians. A weekday with two weeks of data gets its own window if the load in the common window
+the median of the normalized loads is computed. The window consists of the consecutive hours whose medians
+have the lowest total. A weekday with two weeks of data gets its own window if the load in the common window
 is clearly higher on that weekday.
 """
 

@@ -149,7 +149,7 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
 
 
 def first_size(records: memoryview) -> int:
-    """Return the size of the first batch, even if it is incomplete; 0 if its length field is missing."""
+    """Return the size in bytes of the first batch, complete or not; 0 if its length field is missing."""
     if len(records) < OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)

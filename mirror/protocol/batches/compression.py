@@ -91,7 +91,7 @@ def _from_lz4(data: Buffer, limit: int) -> bytes:
     if len(data) > _LZ4_FRAME_HEADER and data[4] & _LZ4_HAS_SIZE:
         claimed = int.from_bytes(data[6:14], "little")
         if claimed > len(data) * _LZ4_GREATEST_RATIO:
-            raise CorruptData("an lz4 frame claims an impossible content size")
+            raise CorruptData("an lz4 frame is too short for the content size in its header")
         if claimed > limit:
             raise PayloadTooLarge(f"an lz4 frame decompresses to more than {limit} bytes")
     if len(data) * _LZ4_GREATEST_RATIO <= limit:

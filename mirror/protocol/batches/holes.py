@@ -20,7 +20,7 @@ class OffsetHole:
     """Offsets [first, next) without a record.
 
     `evidence`: span of a batch that follows or contains these offsets, and whose records have been read.
-    Raises ValueError if the batch proves nothing about these offsets.
+    Raises ValueError if the batch proves nothing about the given offsets.
     """
 
     __slots__ = ("evidence", "first", "next")

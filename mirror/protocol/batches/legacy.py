@@ -73,7 +73,7 @@ def _inner(data: memoryview) -> list[Record]:
         (size,) = struct.unpack_from(">i", data, position + 8)
         end = position + OVERHEAD + size
         if size < 0 or end > len(data):
-            raise CorruptData("a message exceeds its message set")
+            raise CorruptData("a message set ends inside a message")
         records += _read(data[position:end], 0, nested=True)
         position = end
     if not records:

@@ -67,7 +67,7 @@ def read_batch(
 def check_count(header: BatchHeader, most: int) -> None:
     """Raise PayloadTooLarge for a batch of more than `most` records."""
     if header.record_count > most:
-        raise PayloadTooLarge(f"it contains too many records: {header.record_count}")
+        raise PayloadTooLarge(f"the batch contains too many records: {header.record_count}")
 
 
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:

@@ -51,7 +51,7 @@ def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
 
 
 def extend(runs: list[Run], first: int, count: int) -> None:
-    """Append a run, or extend the last one if adjacent."""
+    """Append a run, or extend the last run if adjacent."""
     if runs:
         last_first, last_count = runs[-1]
         if last_first + last_count == first:
@@ -136,9 +136,9 @@ class Reframer:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
         Returns None if all records were added. If the records would increase `size` beyond `limit` bytes, the
-        result depends on the new batch. If it already has records of other batches, adds no record and
-        returns START. If it is empty, adds as many records as fit, at least one, and returns the point to
-        resume from. Raises CorruptData, without adding a record.
+        result depends on the new batch. If the new batch already has records of other batches, adds no record
+        and returns START. If the new batch is empty, adds as many records as fit, at least one, and returns
+        the point to resume from. Raises CorruptData, without adding a record.
         """
         held = self.count
         if not held:

@@ -34,7 +34,7 @@ def _decompress(data: memoryview, limit: int) -> bytes:
         size = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if size > len(data) - position:
-            raise CorruptData("a snappy block exceeds its batch")
+            raise CorruptData("the compressed data ends inside a snappy block")
         payload += _bare(data[position : position + size], limit - len(payload))
         position += size
     return bytes(payload)

@@ -153,8 +153,8 @@ def create_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call[tuple[AclOutcome, ...]]:
-    """Delete exactly these ACLs; missing ACLs are no error. Requires Alter on the cluster. Send this request
-    to the controller. Outcomes are in the order of `acls`.
+    """Delete exactly the given ACLs; missing ACLs are no error. Requires Alter on the cluster. Send this
+    request to the controller. Outcomes are in the order of `acls`.
     """
 
     def build(version: int) -> Any:

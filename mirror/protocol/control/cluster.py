@@ -118,7 +118,7 @@ def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
 
 
 def metadata_bytes(topics: Sequence[str] | None) -> int:
-    """Return the maximum size of a metadata response for these topics (None: all topics)."""
+    """Return the maximum size of a metadata response for the given topics (None: all topics)."""
     return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES
 
 

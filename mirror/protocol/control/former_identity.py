@@ -15,8 +15,8 @@ abort the transaction of the new owner and fence it. The distance between the ep
 
 Empty under the next epoch is ambiguous, but the coordinator resolves the ambiguity: it returns the id to us
 only if we had the previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been
-open: another owner, using the old protocol, initialised the id while no transaction was open, and then
-aborted its own first transaction, which looks like an abort of our transaction.
+open. Another owner, which uses the old protocol, may have initialised the id while no transaction was open,
+and may then have aborted its own first transaction. This looks like an abort of our transaction.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ busy partitions."""
 class OffsetAnswer(NamedTuple):
     """An offset with the leader epoch and timestamp (epoch ms) of its record.
 
-    All are -1 if there is no such offset; the timestamp is -1 unless the lookup was by time.
+    All fields are -1 if no offset was found; the timestamp is -1 unless the lookup was by time.
     """
 
     error: int

@@ -42,7 +42,7 @@ class TopicOutcome(NamedTuple):
 
 
 class TopicSetting(NamedTuple):
-    """An effective setting. `own`: set on the topic itself, not inherited."""
+    """An effective setting. `own`: whether the setting is set on the topic itself, not inherited."""
 
     value: str
     own: bool

@@ -1,9 +1,9 @@
 """Thread of one receiver.
 
 An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert is not sent if
-no turn of the monitor has confirmed it for the duration of a lease, because another monitor may be active and
-may have resolved the alert. Nothing is sent while `may_tell` returns False: a monitor that was frozen while
-another monitor took over must not send outdated alerts.
+no evaluation by the monitor has confirmed it for the duration of a lease, because another monitor may be
+active and may have resolved the alert. Nothing is sent while `may_tell` returns False: a monitor that was
+frozen while another monitor took over must not send outdated alerts.
 """
 
 from __future__ import annotations

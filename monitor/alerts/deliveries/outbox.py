@@ -34,9 +34,9 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox. `due_at`: time at which its current state is due to be sent. `is_current`:
-    whether the monitor has confirmed the alert since it was last sent. `was_tried`: whether a send was
-    attempted while the alert was firing, so that the receiver may have received it."""
+    """An alert in the outbox. `due_at`: time at which the current state of the alert is due to be sent.
+    `is_current`: whether the monitor has confirmed the alert since it was last sent. `was_tried`: whether a
+    send was attempted while the alert was firing, so that the receiver may have received it."""
 
     notice: AlertNotice
     due_at: float
@@ -101,7 +101,7 @@ class Outbox:
         """Continue with firing alerts of a previous monitor.
 
         `delivered`: keys of the alerts that the receiver has accepted. The other alerts are sent again when
-        the monitor confirms them. When an alert ends, its end is sent in either case."""
+        the monitor confirms them. The end of an alert is sent in either case."""
         for notice in notices:
             is_delivered = notice.key in delivered
             wait = self._schedule.refresh_seconds if is_delivered else self._schedule.gather_seconds

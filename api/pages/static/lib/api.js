@@ -42,14 +42,14 @@ export async function ask(call, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, { detail: "this instance does not respond", advice: "open the pages of another instance" });
+    throw new Refused(0, { detail: "this instance does not respond", advice: "check that the instance is running, or open the pages of another instance" });
   }
   const text = await answer.text();
   let found = null;
   try {
     found = text ? JSON.parse(text) : null;
   } catch {
-    throw new Refused(answer.status, { detail: "the response is not JSON; check for a proxy in between" });
+    throw new Refused(answer.status, { detail: "the response is not JSON; check whether a proxy responds instead of the service" });
   }
   if (!answer.ok && !(call.also || []).includes(answer.status)) throw new Refused(answer.status, found || {});
   return { value: found, etag: answer.headers.get("ETag"), asOfMs: Number(answer.headers.get("As-Of-Ms")) || null,

@@ -87,7 +87,7 @@ export function Trouble({ error }) {
   if (!error) return null;
   return html`<div class="alert" role="alert"><p class="strong">${error.message}</p>
     ${error.advice && html`<p>${error.advice}</p>`}
-    ${error.requestId && html`<p class="small quiet">request id <code>${error.requestId}</code> (see the log)</p>`}</div>`;
+    ${error.requestId && html`<p class="small quiet">To find this error in the log of the instance, search for request id <code>${error.requestId}</code>.</p>`}</div>`;
 }
 
 /** All errors of some requests, without duplicates. */

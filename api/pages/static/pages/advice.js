@@ -24,28 +24,28 @@ function Whole({ advice }) {
     <div class="alert note sentences"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
     <section class="card" aria-label="Key figures"><${Facts} of=${factsOf(advice)} />
       <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
-    <${Card} id="saving" title="Savings" note="informational: the service does not scale itself">
-      <p>${savings || "No forecast yet; the savings of the next hours are unknown."}</p>
+    <${Card} id="saving" title="Savings" note="estimate; Headrace does not change its size">
+      <p>${savings || "Savings in the next hours are unknown: no forecast yet."}</p>
       ${pastOf(advice).map((said) => html`<p key=${said}>${said}</p>`)}
-      <p class="small quiet">Headrace does not start or stop instances. To scale it automatically, use the metrics${" "}
+      <p class="small quiet">Headrace does not start or stop instances. To scale it automatically, configure your autoscaler with the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;
 }
 
 function Forecast({ advice }) {
   const drawn = useMemo(() => forecastOf(advice), [advice]);
   const series = useMemo(() => [
-    { name: "current", ink: "--quiet", values: drawn.there },
-    { name: "required, mid forecast", ink: "--bar-strong", width: 2, values: drawn.tasks },
-    { name: "required, high end of the forecast", ink: "--over", values: drawn.most },
+    { name: "current tasks", ink: "--quiet", values: drawn.there },
+    { name: "required, median forecast", ink: "--bar-strong", width: 2, values: drawn.tasks },
+    { name: "required, upper bound of the forecast", ink: "--over", values: drawn.most },
   ], [drawn]);
   if (!drawn.times.length) return null;
-  return html`<${Card} id="forecast" title="Task forecast" note="all groups">
-    <${Lines} times=${drawn.times} series=${series} measure=${COUNT} text="Required tasks in each coming hour, with the high end of the forecast" /><//>`;
+  return html`<${Card} id="forecast" title="Task forecast" note="sum of all datastream groups">
+    <${Lines} times=${drawn.times} series=${series} measure=${COUNT} text="Tasks required in each of the next hours: median and upper bound of the forecast" /><//>`;
 }
 
 function Groups({ advice }) {
   const [shown, more] = usePage(groupsOf(advice));
-  return html`<${Card} id="groups" title="Datastream groups" note="datastreams of a group share tasks">
+  return html`<${Card} id="groups" title="Datastream groups" note="the datastreams of a group share tasks">
     <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Required</th>
       <th scope="col" class="num">Next hour</th><th scope="col" class="num">Peak</th><th scope="col">Forecast accuracy</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>

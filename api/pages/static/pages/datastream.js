@@ -52,8 +52,8 @@ function Head({ one, usable, loads }) {
   return html`
     ${why.why && why.tone !== "good" && html`<div class=${`alert ${why.tone === "bad" ? "" : why.tone}`}><p><span class="strong">${why.word}:</span> ${why.why}</p></div>`}
     <section class="card" aria-label="Key figures"><${Facts} of=${factsOf(one, usable, loads)} />
-      ${states.length > 0 && html`<p class="small">Partitions not OK: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
-        ${one.worst && ` Longest: ${one.worst}.`}</p>`}
+      ${states.length > 0 && html`<p class="small">Partitions with a problem: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
+        ${one.worst && ` The oldest problem: ${one.worst}.`}</p>`}
       ${one.hot > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Show hot partitions</a></p>`}
     </section>`;
 }
@@ -83,7 +83,7 @@ function Kept({ one, history }) {
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
   const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: history.bytes_per_second }], [history]);
   const lags = useMemo(() => [{ name: "waiting records", ink: "--warn", width: 2, values: history.lag_records }], [history]);
-  const note = `step: ${duration(history.step_ms)}`;
+  const note = `interval: ${duration(history.step_ms)}`;
   return html`<div class="grid">
     <${Card} id="late" title="Record latency" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
       <p class="small quiet">${lateText(history)}</p><//>
@@ -119,7 +119,7 @@ function SinceOpened({ one, atMs, why }) {
     <//>
     <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
-      ${why && html`<p class="small quiet">No older data: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
+      ${why && html`<p class="small quiet">Older data is unavailable: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
     <//>
     <${Card} id="lag" title="Waiting records" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${lags} measure=${COUNT} text="Waiting records over time" /><//>
@@ -129,7 +129,7 @@ function SinceOpened({ one, atMs, why }) {
 
 const latencyText = (one) => one.latency
   ? `Now: ${STAGES.map(([key, word]) => `${duration(one.latency[key])} ${word}`).join(", ")}.`
-  : "No latency: nothing is being copied.";
+  : "Latency is unknown because no records are being copied.";
 
 function Placement({ name, loads, usable }) {
   const found = placementOf(loads, usable);
@@ -140,8 +140,8 @@ function Placement({ name, loads, usable }) {
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
     <p class="legend"><span>partition (width: load)</span><span class="hot">hot: at least half of the usable capacity of a task</span>
       ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
-    ${found.isPart && html`<p class="small quiet">Showing the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}; ${found.leftOut} omitted.</p>`}
-    ${found.idle.length > 0 && html`<p class="small">Without a task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
+    ${found.isPart && html`<p class="small quiet">Showing the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}; ${found.leftOut} are omitted.</p>`}
+    ${found.idle.length > 0 && html`<p class="small">Partitions without a task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
     <p class="small"><a href=${to("offending", { datastream: name })}>All partitions by load</a></p>
   <//>`;
 }
@@ -155,13 +155,13 @@ const Task = ({ task, usableAt }) => html`<div class="task">
   <span class="num">${task.load}${task.share && html` <span class=${task.isOver ? "strong" : "quiet"}>${task.isOver ? "▲ " : ""}${task.share}</span>`}</span>
 </div>`;
 
-const capacityText = (one) => `Capacity of a task: ${rate(one.bytes_per_second)}, filled up to ${percent(one.utilisation_percent / 100)}: ${one.why}.`;
+const capacityText = (one) => `A task can copy ${rate(one.bytes_per_second)}; plans use up to ${percent(one.utilisation_percent / 100)} of this capacity. Source of the capacity: ${one.why}.`;
 
 function Plan({ name, groups }) {
   const [group] = groups;
   return html`<${Card} id="plan" title="Plan" note=${group ? html`planned <${Ago} ms=${group.planned_ms} />` : ""}>
     ${group ? html`<ul>${group.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}${group.capacity && html`<li>${capacityText(group.capacity)}</li>`}</ul>
-      ${group.unplaced > 0 && html`<p class="strong">Without a task: ${group.unplaced_partitions.join(", ")}${group.unplaced > group.unplaced_partitions.length ? " …" : ""}</p>`}`
+      ${group.unplaced > 0 && html`<p class="strong">Partitions without a task: ${group.unplaced_partitions.join(", ")}${group.unplaced > group.unplaced_partitions.length ? " …" : ""}</p>`}`
       : html`<p>No plan yet.</p>`}
     <p class="acts"><a class="button" href=${to(`plans/${encodeURIComponent(name)}`)}>Preview a plan</a>
       <a class="button" href=${to(`whatif/${encodeURIComponent(name)}`)}>What if …</a></p>
@@ -178,15 +178,15 @@ function Acts({ name, one, definition }) {
     <div class="acts">
       ${isHalted
         ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "Resumed."} />`
-        : html`<${Act} key="hour" label="Pause for 1 hour" refusal=${refusal} question=${`Pause ${name} for 1 hour? Nothing is copied until then, unless it is resumed earlier.`}
+        : html`<${Act} key="hour" label="Pause for 1 hour" refusal=${refusal} question=${`Pause ${name} for 1 hour? No records are copied during the pause. You can resume the datastream earlier.`}
             call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "Paused for 1 hour."} />
           <${Act} key="restart" label="Restart from the beginning" refusal=${refusal} typed=${name}
-            question=${`Discard the progress of ${name} and copy again from the earliest record? Rejected if the destination topics contain records.`}
+            question=${`Discard the progress of ${name} and copy all records again, from the earliest one? The service rejects the request if the destination topics contain records.`}
             call=${{ method: "POST", path: `${path}/restart-from`, body: { ...body, start: "earliest" } }} says=${() => "Restarted."} />
-          <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until it is resumed?`}
+          <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until you resume it?`}
             call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "Paused."} />`}
-      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Copying stops; destination topics are kept.`}
-        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "Deleting: the datastream disappears when its lanes are released."} />
+      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Copying stops. The destination topics and their records are kept.`}
+        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "Deleting. The datastream disappears after the instances have stopped copying it."} />
     </div>
   <//>`;
 }
@@ -194,11 +194,11 @@ function Acts({ name, one, definition }) {
 function Audit({ of }) {
   const { through, faults, late, more, problems } = auditOf(of);
   return html`<${Card} id="audit" title="Audit">
-    <p>${through === null ? "Complete through: unknown." : html`Complete through <${Ago} ms=${through} />: all older records are at the destination.`}</p>
-    ${faults.length > 0 && html`<ul>${faults.map((one) => html`<li key=${one.text} class="strong">${one.text}, window <${Ago} ms=${one.ms} /></li>`)}</ul>`}
-    ${more > 0 && html`<p class="small quiet">${more} more</p>`}
-    ${late > 0 && html`<p>${many(late, "offset")} should have been copied.</p>`}
-    ${problems.map((text) => html`<p key=${text} class="small">Not audited: ${text}</p>`)}
+    <p>${through === null ? "The time up to which all records are at the destination is unknown." : html`Complete through <${Ago} ms=${through} />: all older records are at the destination.`}</p>
+    ${faults.length > 0 && html`<ul>${faults.map((one) => html`<li key=${one.text} class="strong">${one.text} (records of <${Ago} ms=${one.ms} />)</li>`)}</ul>`}
+    ${more > 0 && html`<p class="small quiet">${many(more, "more difference")} not shown.</p>`}
+    ${late > 0 && html`<p>${many(late, "offset")} overdue: the records have waited at the source for longer than the audit allows.</p>`}
+    ${problems.map((text) => html`<p key=${text} class="small">A partition cannot be audited: ${text}</p>`)}
   <//>`;
 }
 
@@ -209,10 +209,10 @@ export function Incidents({ of, withName = false }) {
       <summary><${Sign} ...${one.state} />
         ${withName && html` <a href=${to(`datastreams/${encodeURIComponent(one.name)}`)}>${one.name}</a>`} ${one.cause} · <${Ago} ms=${one.openedMs} />
         ${one.lasted && ` · lasted ${one.lasted}`} ${one.worst && ` · ${one.worst}`}</summary>
-      ${one.spent.map((text) => html`<p key=${text} class="small">Cost: ${text}.</p>`)}
+      ${one.spent.map((text) => html`<p key=${text} class="small">Effect on objectives: ${text}.</p>`)}
       ${one.evidence.length > 0 && html`<p class="small quiet">${one.evidence.join(" · ")}</p>`}
       <ol class="line">${one.timeline.map((entry) => html`<li key=${entry.key}><span class="when"><${Ago} ms=${entry.ms} /></span><span class="strong">${entry.phase}</span> ${entry.text}</li>`)}</ol>
-      ${one.leftOut > 0 && html`<p class="small quiet">${many(one.leftOut, "intermediate entry", "intermediate entries")} dropped.</p>`}
+      ${one.leftOut > 0 && html`<p class="small quiet">${many(one.leftOut, "intermediate entry", "intermediate entries")} omitted.</p>`}
     </details>`)}
   <//>`;
 }
@@ -236,13 +236,13 @@ function Ledger({ name }) {
       setState({ error });
     }
   };
-  return html`<${Card} id="ledger" title="Ledger and gaps" note="queries the destination on request">
-    <button type="button" disabled=${state.isAsking} onClick=${look}>${state.isAsking ? "Checking …" : "Check for gaps"}</button>
+  return html`<${Card} id="ledger" title="Missing records" note="according to the stored progress">
+    <button type="button" disabled=${state.isAsking} onClick=${look}>${state.isAsking ? "Checking …" : "Check for missing records"}</button>
     <div role="status">${state.found && html`<p class="strong">${state.found.line}.</p>`}</div>
     <${Trouble} error=${state.error} />
-    ${state.found?.rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Partition</th><th scope="col">Offsets without a record</th><th scope="col">Waiting for</th></tr></thead>
+    ${state.found?.rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Partition</th><th scope="col">Records not at the destination</th><th scope="col">Problem</th></tr></thead>
       <tbody>${state.found.rows.slice(0, 100).map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>
-        <td data-label="Without a record"><span>${row.missing}${row.events.map((event) => html`<span class="sub" key=${event}>${event}</span>`)}</span></td>
-        <td data-label="Waiting for">${row.waits || "nothing"}</td></tr>`)}</tbody></table></div>`}
+        <td data-label="Not at the destination"><span>${row.missing}${row.events.map((event) => html`<span class="sub" key=${event}>${event}</span>`)}</span></td>
+        <td data-label="Problem">${row.waits || "none"}</td></tr>`)}</tbody></table></div>`}
   <//>`;
 }

@@ -23,7 +23,7 @@ function Pair({ pair }) {
   return html`<${Card} id=${id} title=${pair.pair} note=${pair.active ? `producers write to ${pair.active}` : ""}>
     <p><${Sign} ...${stateOf(pair)} /></p>
     ${operation && html`<p class="strong">In progress: ${operation.text}, <${Ago} ms=${operation.atMs} /></p>`}
-    ${operation?.failure && html`<p class="alert">Being undone: ${operation.failure}</p>`}
+    ${operation?.failure && html`<p class="alert">The operation failed and is being undone: ${operation.failure}</p>`}
     ${pair.problems.length > 0 && html`<ul>${pair.problems.map((text) => html`<li key=${text} class="strong">${text}</li>`)}</ul>`}
     <${Loss} topics=${topics} isKnown=${pair.topics.length > 0} />
     <${Plan} pair=${pair} />
@@ -33,9 +33,9 @@ function Pair({ pair }) {
 
 function Loss({ topics, isKnown }) {
   const [shown, more] = usePage(topics, 20);
-  if (!topics.length) return html`<p>${isKnown ? "A failure now would lose no record." : "Loss of a failure now: unknown."}</p>`;
-  return html`<h3>Not on the other cluster</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col" class="num">Records</th><th scope="col" class="num">Age</th></tr></thead>
-    <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records"><${Value} text=${row.records} /></td><td class="num" data-label="Age"><${Value} text=${row.age} /></td></tr>`)}</tbody></table></div>${more}`;
+  if (!topics.length) return html`<p>${isKnown ? "If the active cluster failed now, no records would be lost." : "The number of records that a failure of the active cluster would lose is unknown."}</p>`;
+  return html`<h3>Records not yet on the standby cluster</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col" class="num">Records</th><th scope="col" class="num">Age of the oldest</th></tr></thead>
+    <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records"><${Value} text=${row.records} /></td><td class="num" data-label="Age of the oldest"><${Value} text=${row.age} /></td></tr>`)}</tbody></table></div>${more}`;
 }
 
 function Plan({ pair }) {
@@ -49,7 +49,7 @@ function Plan({ pair }) {
 function History({ pair }) {
   const rows = historyOf(pair);
   if (!rows.length) return null;
-  return html`<h3>Past operations</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Operation</th><th scope="col">Start</th><th scope="col">Operator</th><th scope="col" class="num">Without writes</th><th scope="col">Outcome</th></tr></thead>
+  return html`<h3>Past operations</h3><div class="scroll"><table class="stack"><thead><tr><th scope="col">Operation</th><th scope="col">Start</th><th scope="col">Operator</th><th scope="col" class="num">Writes closed for</th><th scope="col">Outcome</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.key}><td class="name">${row.text}</td><td data-label="Start"><${Ago} ms=${row.atMs} /></td><td data-label="Operator">${row.operator}</td>
-      <td class="num" data-label="Without writes">${row.closed}</td><td data-label="Outcome"><span>${row.outcome}${row.notes.map((text) => html`<span class="sub" key=${text}>${text}</span>`)}</span></td></tr>`)}</tbody></table></div>`;
+      <td class="num" data-label="Writes closed for">${row.closed}</td><td data-label="Outcome"><span>${row.outcome}${row.notes.map((text) => html`<span class="sub" key=${text}>${text}</span>`)}</span></td></tr>`)}</tbody></table></div>`;
 }

@@ -34,11 +34,11 @@ function Form({ definition, etag }) {
     setPreview({});
   };
   const [unreadable] = unreadableOf(values);
-  const problem = missing.length ? `required: ${missing.join(", ")}` : unreadable ? `not a start position: ${unreadable}` : "";
+  const problem = missing.length ? `required fields are empty: ${missing.join(", ")}` : unreadable ? `invalid start position: ${unreadable}` : "";
   const why = problem || (isChange(call) ? "" : "no changes yet");
-  return html`<${Card} id="form" title="Definition" note=${definition ? "name, clusters, destination topic name, start and start positions cannot be changed" : ""}>
+  return html`<${Card} id="form" title="Definition" note=${definition ? "disabled fields cannot be changed after the creation" : ""}>
       <form class="fields" onSubmit=${show}>${FIELDS.map((field) => html`<${Field} key=${field.key} of=${field} value=${values[field.key]} isFixed=${field.isFixed && definition} set=${(value) => set(field.key, value)} />`)}
-        <div class="acts"><button class="main" disabled=${!!why || preview.isAsking}>Preview</button><span class="small quiet">${why || "dry run: changes nothing"}</span></div></form><//>
+        <div class="acts"><button class="main" disabled=${!!why || preview.isAsking}>Preview</button><span class="small quiet">${why || "Preview changes nothing."}</span></div></form><//>
     <${Trouble} error=${preview.error} />
     ${preview.answer && html`<${Outcome} answer=${preview.answer} values=${values} definition=${definition} call=${callOf(values, definition, etag, true)} refusal=${refusal} />`}`;
 }
@@ -61,12 +61,12 @@ function Outcome({ answer, values, definition, call, refusal }) {
   const done = () => {
     location.hash = to(`datastreams/${encodeURIComponent(values.name)}`);
   };
-  return html`<${Card} id="outcome" title="Effect" note="dry run: nothing has been changed yet">
+  return html`<${Card} id="outcome" title="Effect" note="preview; nothing has been changed yet">
     ${stops && html`<div class="alert" role="alert"><p class="strong">${stops}</p></div>`}
     <div role="status"><${Facts} of=${effect.facts} /></div>
     ${definition && html`<ul>${effect.changes.map((one) => html`<li key=${one.field}><code>${one.field}</code>: ${one.before} → ${one.after}</li>`)}</ul>`}
     <ul>${effect.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
     <${Moves} rows=${effect.rows} />
     <${Act} label=${definition ? "Save changes" : "Create datastream"} main refusal=${refusal} call=${call} typed=${stops ? values.name : null} done=${done}
-      question=${definition ? `Save the changes of ${values.name}? ${stops}` : `Create ${values.name}?`} says=${() => "Saved; the leader plans it next."} /><//>`;
+      question=${definition ? `Save the changes to ${values.name}? ${stops}` : `Create ${values.name}?`} says=${() => "Saved. The next plan includes the change."} /><//>`;
 }

@@ -16,8 +16,8 @@ export function Groups({ name }) {
   const [shown, more] = usePage(rows, 20);
   return html`<${Card} id="groups" title="Consumer groups" note=${found && (found.round_ms === null ? "not synchronised yet" : html`synchronised <${Ago} ms=${found.round_ms} />`)}>
     <${Troubles} errors=${errors} />
-    ${found && !rows.length && html`<p>No group has a stored position.</p>`}
-    ${found?.unreadable > 0 && html`<p class="strong">${many(found.unreadable, "damaged record")} at the destination.</p>`}
+    ${found && !rows.length && html`<p>No consumer group has stored positions yet.</p>`}
+    ${found?.unreadable > 0 && html`<p class="strong">${many(found.unreadable, "damaged record")} in the progress topic at the destination.</p>`}
     ${rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col">Type</th><th scope="col">State</th>
       <th scope="col" class="num">Positions</th><th scope="col">Changed</th><th scope="col">Reason</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.name}><td class="name"><button type="button" aria-expanded=${chosen === row.name} onClick=${() => setChosen(chosen === row.name ? "" : row.name)}>${row.name}</button></td>

@@ -43,8 +43,8 @@ function Of({ name, usable }) {
         <div class="scroll"><table class="stack"><thead><tr><th scope="col" class="num">#</th><th scope="col">Partition</th><th scope="col">State</th><th scope="col" class="num">Load</th>
           <th scope="col">Task share</th><th scope="col">Topic skew</th><th scope="col">Task</th><th scope="col">Recommendation</th></tr></thead>
           <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} since=${since.get(row.name)} />`)}</tbody></table></div>${more}
-        ${past.errors.history && html`<p class="small quiet">Start times of hot partitions are unknown: ${past.errors.history.message}${past.errors.history.advice && ` (${past.errors.history.advice})`}.</p>`}
-        ${loads.left_out > 0 && html`<p class="small quiet">${many(loads.left_out, "lighter partition")} not shown.</p>`}
+        ${past.errors.history && html`<p class="small quiet">The time since which partitions are hot is unknown: ${past.errors.history.message}${past.errors.history.advice && ` (${past.errors.history.advice})`}.</p>`}
+        ${loads.left_out > 0 && html`<p class="small quiet">${many(loads.left_out, "partition")} with less load not shown.</p>`}
       <//>
       <p><a href=${to(`plans/${encodeURIComponent(name)}`)}>Preview a plan</a> · <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>Open datastream</a></p>`}`;
 }

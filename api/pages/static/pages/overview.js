@@ -38,10 +38,10 @@ const Tones = ({ of, chosen, choose }) => html`<div class="acts" role="group" ar
 function Whole({ answer, asOfMs }) {
   const found = summaryOf(answer);
   return html`
-    ${asOfMs && html`<div class="alert warn"><p>The coordination store does not respond: definitions and plan were read <${Ago} ms=${asOfMs} />.</p></div>`}
-    ${found.isIncomplete && html`<div class="alert warn"><p>${found.silent.length ? `Not responding: ${found.silent.join(", ")}. ` : "No response from the leader. "}
-      States may be worse than shown.</p></div>`}
-    ${found.lacksIncidents && html`<div class="alert note"><p>Incidents are unavailable.</p></div>`}
+    ${asOfMs && html`<div class="alert warn"><p>The coordination store does not respond. The page shows the definitions and the plan that the instance read <${Ago} ms=${asOfMs} />.</p></div>`}
+    ${found.isIncomplete && html`<div class="alert warn"><p>${found.silent.length ? `Instances that do not respond: ${found.silent.join(", ")}. ` : "The leader does not respond. "}
+      The actual states may be worse than shown.</p></div>`}
+    ${found.lacksIncidents && html`<div class="alert note"><p>Incidents are not shown because the incidents of the monitor cannot be read.</p></div>`}
     <section class="card" aria-label="Service"><${Facts} of=${found.facts} /></section>`;
 }
 

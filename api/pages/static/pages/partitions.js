@@ -23,7 +23,7 @@ export function Partitions({ name }) {
         <option value="">all</option>${lag && choicesOf(lag).map((one) => html`<option key=${one.state} value=${one.state}>${one.word}</option>`)}</select></label>
     </div>
     ${lag && html`<${Table} lag=${lag} wanted=${wanted} setWanted=${setWanted} />`}
-    ${lag && lag.silent_instances.length > 0 && html`<p class="small quiet">Not responding: ${lag.silent_instances.join(", ")}.</p>`}<//>`;
+    ${lag && lag.silent_instances.length > 0 && html`<p class="small quiet">Instances that do not respond: ${lag.silent_instances.join(", ")}.</p>`}<//>`;
 }
 
 function Table({ lag, wanted, setWanted }) {

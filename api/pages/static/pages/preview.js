@@ -5,7 +5,7 @@ import { part } from "../lib/api.js";
 import { Act, Ago, Card, Facts, Sign, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
 import { diffOf, refusalOf } from "../views/preview.js";
 
-const COMPUTED = () => "Computed; the changes are below.";
+const COMPUTED = () => "Computed. The changes are listed below.";
 export const title = ({ argument }) => `Plan of ${argument}`;
 
 export default function Preview({ argument: name }) {
@@ -19,10 +19,10 @@ export default function Preview({ argument: name }) {
     <p class="crumb"><a href="#/">Datastreams</a> › <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>${name}</a> ›</p>
     <div class="head"><h1>New plan for ${name}</h1>${values.plan && html`<span class="quiet">current: epoch ${values.plan.value.epoch}</span>`}</div>
     <${Troubles} errors=${errors} />
-    <${Card} id="compute" title="Compute a plan" note="changes nothing; plans are kept for 1 hour">
+    <${Card} id="compute" title="Compute a plan" note="nothing changes until you approve the plan; a plan expires after 1 hour">
       <div class="acts">
-        <${Act} key="small" label="Few moves" main refusal=${refusal} call=${compute(false)} done=${took} says=${COMPUTED} />
-        <${Act} key="full" label="Full placement" refusal=${refusal} call=${compute(true)} done=${took} says=${COMPUTED} />
+        <${Act} key="small" label="Move few partitions" main refusal=${refusal} call=${compute(false)} done=${took} says=${COMPUTED} />
+        <${Act} key="full" label="Place all partitions again" refusal=${refusal} call=${compute(true)} done=${took} says=${COMPUTED} />
       </div>
     <//>
     ${identity && html`<${Diff} key=${identity} identity=${identity} before=${one?.tasks} refusal=${refusal} />`}`;
@@ -48,7 +48,7 @@ function Diff({ identity, before, refusal }) {
 
 export function Moves({ rows }) {
   const [shown, more] = usePage(rows, 50);
-  if (!rows.length) return html`<p class="quiet">No partition moves.</p>`;
+  if (!rows.length) return html`<p class="quiet">No partition is moved.</p>`;
   return html`<div class="scroll"><table class="diff stack"><thead><tr><th scope="col">Partition</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Why</th></tr></thead>
     <tbody>${shown.map((row) => html`<tr key=${row.key}><td class="name">${row.word && html`<span class="sub">${row.word}</span>`}${row.partition}</td>
       <td class="from" data-label="From"><span>− ${row.from}</span></td><td class="to" data-label="To"><span>+ ${row.to}</span></td>

@@ -22,7 +22,7 @@ export default function Usage({ query }) {
       html`<option key=${one} value=${one}>${many(one, "day")}</option>`)}</select></label></div>
     <${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet loading">Loading …</p>`}
-    ${usage && usage.owners.length === 0 && html`<p>Nothing was copied in this period.</p>`}
+    ${usage && usage.owners.length === 0 && html`<p>No records were copied in this period.</p>`}
     ${usage && usage.owners.length > 0 && html`<section class="card" aria-label="Key figures"><${Facts} of=${factsOf(usage)} /></section>
       <${Days} usage=${usage} /><${Owners} usage=${usage} /><${Topics} usage=${usage} />`}`;
 }
@@ -48,7 +48,7 @@ function Owners({ usage }) {
 
 function Topics({ usage }) {
   const [shown, more] = usePage(topicsOf(usage), 25);
-  return html`<${Card} id="topics" title="Topics" note=${usage.left_out > 0 ? `${many(usage.left_out, "line")} not included` : ""}>
+  return html`<${Card} id="topics" title="Topics" note=${usage.left_out > 0 ? `${many(usage.left_out, "entry", "entries")} not included` : ""}>
     <div class="scroll"><table class="stack"><thead><tr><th scope="col">Topic</th><th scope="col">Datastream</th><th scope="col">Owner</th>
       <th scope="col" class="num">Copied</th><th scope="col" class="num">Records</th><th scope="col" class="num">Transfer cost</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.key}><td class="name">${row.topic}</td><td data-label="Datastream">${row.datastream}</td>

@@ -42,7 +42,7 @@ function Sliders({ name, one, definition, usable }) {
       ${found.sliders.map((slider) => html`<${Slider} key=${slider.key} of=${slider} value=${slider.key in wanted ? wanted[slider.key] : slider.value}
         set=${(value) => setWanted({ ...wanted, [slider.key]: value })} />`)}
       ${refusal && html`<p class="small quiet">${refusal}</p>`}
-      <p class="small quiet">Each position is evaluated by a dry run; nothing is changed.</p>
+      <p class="small quiet">Headrace computes the effect of each value. Nothing changes until you apply the limits.</p>
     <//>
     ${!isAsked && html`<p class="quiet">Move a slider to see its effect.</p>`}
     <${Trouble} error=${answer.error} />
@@ -51,7 +51,7 @@ function Sliders({ name, one, definition, usable }) {
       <ul>${answer.effect.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
       <${Moves} rows=${answer.effect.rows} />
       <${Call} call=${call} />
-      <${Act} label="Apply limits" refusal=${refusal} question=${`Change the limits of ${name}?`} call=${limitsCall(name, wanted, definition.etag, true)} says=${() => "Limits saved; the leader plans with them next."} />
+      <${Act} label="Apply limits" refusal=${refusal} question=${`Change the limits of ${name}?`} call=${limitsCall(name, wanted, definition.etag, true)} says=${() => "Limits saved. The next plan uses them."} />
     <//>`}`;
 }
 

@@ -55,15 +55,15 @@ export function savingsOf(advice) {
 export const pastOf = (advice) => [pastNeedOf(advice.past_day, "day", 24), pastNeedOf(advice.past_week, "week", 168)];
 
 function pastNeedOf(past, span, hours) {
-  if (!past) return `The requirements of the last ${span} are unknown.`;
-  const known = past.hours < hours ? ` (data for ${count(past.hours)} of ${hours} hours)` : "";
+  if (!past) return `The tasks required in the last ${span} are unknown.`;
+  const known = past.hours < hours ? ` (${count(past.hours)} of ${hours} hours have data)` : "";
   const { task_hours: there, needed_task_hours: needed } = past;
-  const saved = needed < there ? `; hourly scaling would save ${many(there - needed, "task-hour")} (${percent((there - needed) / there)})` : "";
-  return `The last ${span}${known} required at least ${many(needed, "task-hour")}; the current size takes ${count(there)}, the size of the busiest hour ${count(past.peak_task_hours)}${saved}.`;
+  const saved = needed < there ? ` Scaling every hour would have saved ${many(there - needed, "task-hour")} (${percent((there - needed) / there)}).` : "";
+  return `The load of the last ${span}${known} required at least ${many(needed, "task-hour")}. The current number of tasks would use ${count(there)}, and the number required in the busiest hour would use ${many(past.peak_task_hours, "task-hour")}.${saved}`;
 }
 
 function differenceOf(there, needed, word) {
-  if (needed > there) return `${many(needed - there, word)} short (${count(needed)} required, ${count(there)} available)`;
+  if (needed > there) return `${many(needed - there, word)} missing (${count(needed)} required, ${count(there)} available)`;
   const saved = there - needed;
   return saved ? `autoscaling would save ${count(saved)} of ${many(there, word)} (${percent(saved / there)})` : there === 1 ? `the one ${word} is required` : `all ${many(there, word)} are required`;
 }
@@ -81,9 +81,9 @@ export const groupsOf = (advice) =>
     .sort((a, b) => b.lacks - a.lacks || a.name.localeCompare(b.name));
 
 function gradeOf(one) {
-  if (!one.tried || !isKnown(one.covered)) return "no past forecasts to compare yet";
+  if (!one.tried || !isKnown(one.covered)) return "no past forecasts to check yet";
   const off = isKnown(one.error) ? `; median error ${percent(one.error)}` : "";
-  return `${percent(one.covered)} of ${many(one.tried, "forecast")} covered the requirement${off}`;
+  return `${percent(one.covered)} of ${many(one.tried, "forecast")} were high enough${off}`;
 }
 
 /** Columns of a chart of all groups together; empty unless every group has a forecast. */

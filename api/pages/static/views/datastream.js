@@ -14,8 +14,8 @@ export function factsOf(one, usable, loads) {
       note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
-    { name: "Error budget left", text: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
-      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "no incident has recorded one" : "no objective" },
+    { name: "Remaining error budget", text: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
+      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "recorded with the first incident" : "no objective" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} required by load` : "",
       asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
     { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable capacity: ${rate(usable)} per task` : "",
@@ -29,7 +29,7 @@ const MOST_FAULTS = 20;
 /** Content of the audit card, from the response of /v1/audits. */
 export function auditOf(audits) {
   const all = audits.topics.flatMap((topic) => topic.faults.map((one) => ({
-    text: `${topic.topic}-${one.partition}: ${many(one.records, `${one.verdict} record`)} from ${one.source_offset < 0 ? `destination offset ${one.destination_offset}` : `source offset ${one.source_offset}`}`,
+    text: `${topic.topic}-${one.partition}: ${many(one.records, `${one.verdict} record`)} starting at ${one.source_offset < 0 ? `destination offset ${one.destination_offset}` : `source offset ${one.source_offset}`}`,
     ms: one.start_ms,
   })));
   const more = audits.topics.reduce((sum, topic) => sum + topic.more_faults, Math.max(all.length - MOST_FAULTS, 0));
@@ -51,7 +51,7 @@ function fullestOf(loads) {
 /** Provider of the loads, and time of the newest one. */
 export function measuredBy(loads) {
   const moments = loads.partitions.map((one) => one.measured_at_ms).filter(isKnown);
-  const text = loads.no_answer ? `loads unknown: ${loads.no_answer}` : loads.provider ? `loads from ${loads.provider}` : "no loads measured yet";
+  const text = loads.no_answer ? `loads unknown: ${loads.no_answer}` : loads.provider ? `loads from provider ${loads.provider}` : "no loads measured yet";
   return { text, ms: moments.length ? Math.max(...moments) : null };
 }
 
@@ -71,21 +71,21 @@ export function lateText(history) {
   const known = history.p99_ms.filter(isKnown);
   if (!known.length) return "No records were copied in this period.";
   const records = history.records.filter(isKnown).reduce((sum, one) => sum + one, 0);
-  return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${many(records, "record")}; ${duration(known.at(-1))} in the latest step with records.`;
+  return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${many(records, "record")}; ${duration(known.at(-1))} in the latest interval with records.`;
 }
 
 /** Return a sentence about throughput. `history`: response of /latency/history. */
 export function throughputText(history) {
   const known = history.bytes_per_second.filter(isKnown);
   if (!known.length) return "No throughput was measured in this period.";
-  return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; ${rate(known.at(-1))} in the latest step.`;
+  return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; ${rate(known.at(-1))} in the latest interval.`;
 }
 
 /** Return a sentence about waiting records. `history`: response of /latency/history. */
 export function lagText(history) {
   const known = history.lag_records.filter(isKnown).map(Math.round);
   if (!known.length) return "No lag was measured in this period.";
-  return `On average between ${count(Math.min(...known))} and ${many(Math.max(...known), "waiting record")} per step; ${count(known.at(-1))} in the latest step.`;
+  return `Between ${count(Math.min(...known))} and ${many(Math.max(...known), "waiting record")} (averages of intervals); ${count(known.at(-1))} in the latest interval.`;
 }
 
 /** Tasks with their partitions as fractions of usable capacity, fullest first. The full width stands for `scale`. A
@@ -154,17 +154,17 @@ const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance
 
 const milliseconds = (value) => duration(value);
 const seconds = (value) => duration(value * 1000);
-const stampOffset = (value) => `${seconds(Math.abs(value))} ${value > 0 ? "ahead" : "behind"}`;
+const stampOffset = (value) => `${seconds(Math.abs(value))} ${value > 0 ? "ahead of" : "behind"} the clock of the source`;
 /** Labels and formats of the figures of a cause. */
 const EVIDENCE = {
-  late_partitions: ["late partitions", count], explained_partitions: ["of these with this cause", count], waiting_records: ["waiting records", count],
-  wait_ms: ["at the source", milliseconds], fetch_ms: ["fetch", milliseconds], queue_ms: ["worker queue", milliseconds], produce_ms: ["produce", milliseconds],
+  late_partitions: ["late partitions", count], explained_partitions: ["late partitions with this cause", count], waiting_records: ["waiting records", count],
+  wait_ms: ["waiting at the source", milliseconds], fetch_ms: ["fetch", milliseconds], queue_ms: ["worker queue", milliseconds], produce_ms: ["produce", milliseconds],
   quota: ["throttled by the quota of", String], throttled_share: ["throttled for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
   worker_cores: ["worker CPU usage", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker waiting for CPU", (value) => `${percent(value)} of the time`],
   fetch_unanswered_seconds: ["no response from the source for", seconds], produce_unanswered_seconds: ["no response from the destination for", seconds],
-  timestamp_offset_seconds: ["timestamps", stampOffset], limited_at: ["distance limits the connections of", String], window_bytes: ["each carries per round trip", size],
-  round_trip_ms: ["round trip", milliseconds], connections: ["additional connections", count], allowed_connections: ["of these allowed", count],
-  task: ["task", String], task_bytes_per_second: ["task throughput", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["its throughput", rate],
+  timestamp_offset_seconds: ["record timestamps", stampOffset], limited_at: ["round trips limit the connections to", String], window_bytes: ["limit of a connection per round trip", size],
+  round_trip_ms: ["round trip", milliseconds], connections: ["additional connections in use", count], allowed_connections: ["additional connections allowed", count],
+  task: ["task", String], task_bytes_per_second: ["task throughput", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["throughput of the heaviest partition", rate],
 };
 
 /** The figures of a cause with labels and units; unknown figures are shown by name and value. */
@@ -199,8 +199,8 @@ export const incidentsOf = (incidents) =>
 export function gapsOf(answer) {
   const classes = (offsets) => Object.entries(offsets).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`);
   return {
-    line: `${many(answer.looked_at, "partition")} checked, ${answer.partitions.length} with findings` +
-      (answer.unknown.length ? `; ${answer.unknown.length} without stored progress` : ""),
+    line: `${many(answer.looked_at, "partition")} checked, ${answer.partitions.length} with missing records or a problem` +
+      (answer.unknown.length ? `; ${many(answer.unknown.length, "partition")} not checked because no progress is stored` : ""),
     rows: answer.partitions.map((one) => ({
       name: `${one.topic}-${one.partition}`,
       missing: classes(one.offsets).join(", ") || "none",

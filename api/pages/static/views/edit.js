@@ -2,7 +2,7 @@
 
 import { count, many, rate } from "../lib/format.js";
 
-const FROM_SETTINGS = "empty: as in the settings";
+const FROM_SETTINGS = "empty: value from the service settings";
 const GUARANTEES = ["at-least-once", "effectively-once", "exactly-once"];
 /** Each field: { key, label, hint, path, kind, isFixed }; a fixed field cannot change after the creation. An empty
  *  field of a kind other than text is null. */
@@ -13,20 +13,20 @@ export const FIELDS = [
   { key: "topics", label: "Topics", hint: "regular expression that matches whole names, such as orders|users", path: ["source", "topics"], isNeeded: true },
   { key: "exclude", label: "Excluded topics", hint: "regular expression; empty: none", path: ["source", "exclude"] },
   { key: "destination", label: "Destination cluster", path: ["destination", "cluster"], isFixed: true, isNeeded: true },
-  { key: "rename", label: "Destination topic name", hint: "* stands for the source topic name", path: ["destination", "name"], isFixed: true },
+  { key: "rename", label: "Destination topic name", hint: "* is replaced by the source topic name", path: ["destination", "name"], isFixed: true },
   { key: "guarantee", label: "Guarantee", path: ["guarantee"], kind: GUARANTEES },
-  { key: "start", label: "Start", hint: "earliest, latest, or a time such as 2026-01-31T08:00:00Z", path: ["start"], isFixed: true },
-  { key: "positions", label: "Start positions", hint: "one per line: topic:partition=offset, * for every topic", path: ["start_positions"], kind: "positions", isFixed: true },
+  { key: "start", label: "Start", hint: "where to start copying: earliest, latest, or a time such as 2026-01-31T08:00:00Z", path: ["start"], isFixed: true },
+  { key: "positions", label: "Start positions", hint: "one per line: topic:partition=offset; the topic * means every topic", path: ["start_positions"], kind: "positions", isFixed: true },
   { key: "objective", label: "Latency objective (p99), in ms", hint: "empty: no objective", path: ["objective", "milliseconds"], kind: "number" },
-  { key: "objectives", label: "Objectives with an error budget", hint: "one per line: p99 within 2 s over 60 s, 99.5 % over 30 d", path: ["metadata", "headrace-objectives"], kind: "objectives" },
+  { key: "objectives", label: "Objectives with an error budget", hint: "one per line, such as: p99 within 2 s over 60 s, 99.5 % over 30 d", path: ["metadata", "headrace-objectives"], kind: "objectives" },
   { key: "min_tasks", label: "Minimum number of tasks", path: ["limits", "min_tasks"], kind: "number" },
   { key: "max_tasks", label: "Maximum number of tasks", hint: "empty: no limit", path: ["limits", "max_tasks"], kind: "number" },
   { key: "quota", label: "Quota, in bytes per second", hint: "empty: no quota", path: ["quota", "bytes_per_second"], kind: "number" },
-  { key: "capacity", label: "Capacity of a task, in bytes per second", hint: `a number, or learned; ${FROM_SETTINGS}`, path: ["placement", "capacity_bytes_per_second"], kind: "capacity" },
+  { key: "capacity", label: "Capacity of a task, in bytes per second", hint: `a number, or the word learned to measure it; ${FROM_SETTINGS}`, path: ["placement", "capacity_bytes_per_second"], kind: "capacity" },
   { key: "messages", label: "Capacity of a task, in records per second", hint: FROM_SETTINGS, path: ["placement", "capacity_messages_per_second"], kind: "number" },
-  { key: "utilisation", label: "Used share of the capacity, in percent", hint: FROM_SETTINGS, path: ["placement", "utilisation_percent"], kind: "number" },
-  { key: "provider", label: "Source of loads", hint: `self, pinot, none, or a plug-in; ${FROM_SETTINGS}`, path: ["placement", "load_provider"], kind: "choice" },
-  { key: "strategy", label: "Placement strategy", hint: `assigner, simple, auto, or a plug-in; ${FROM_SETTINGS}`, path: ["placement", "strategy"], kind: "choice" },
+  { key: "utilisation", label: "Usable share of the capacity, in percent", hint: FROM_SETTINGS, path: ["placement", "utilisation_percent"], kind: "number" },
+  { key: "provider", label: "Load provider", hint: `self, pinot, none, or the name of a plug-in; ${FROM_SETTINGS}`, path: ["placement", "load_provider"], kind: "choice" },
+  { key: "strategy", label: "Placement strategy", hint: `assigner, simple, auto, or the name of a plug-in; ${FROM_SETTINGS}`, path: ["placement", "strategy"], kind: "choice" },
 ];
 const DEFAULTS = { rename: "*", guarantee: "effectively-once", start: "earliest", min_tasks: "1" };
 
@@ -55,7 +55,7 @@ export const missingOf = (values) => FIELDS.filter((field) => field.isNeeded && 
 const POSITION = /^(\S+):(\d+)\s*=\s*(\d+)$/;
 const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
-/** Return the lines of the start positions that are none. */
+/** Return the lines that are not valid start positions. */
 export const unreadableOf = (values) =>
   linesOf(values.positions).filter((line) => !Number.isSafeInteger(Number(line.match(POSITION)?.[3] ?? NaN)));
 
@@ -113,5 +113,5 @@ export function stopsOf(answer) {
   const loads = answer.stops.map((one) => one.bytes_per_second).filter((one) => one !== null);
   const named = [...topics].slice(0, 10).map(([topic, number]) => `${topic} (${count(number)})`).join(", ");
   const carried = loads.length ? `, total load ${loads.length < answer.stops.length ? "at least " : ""}${rate(loads.reduce((sum, one) => sum + one, 0))}` : "";
-  return `${many(answer.stops.length, "partition stops", "partitions stop")}: ${named}${topics.size > 10 ? " and others" : ""}${carried}.`;
+  return `${many(answer.stops.length, "partition is", "partitions are")} no longer copied: ${named}${topics.size > 10 ? " and others" : ""}${carried}.`;
 }

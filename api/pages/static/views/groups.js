@@ -6,7 +6,7 @@ import { count, isKnown } from "../lib/format.js";
 export const groupsOf = (answer) => answer.groups.map((one) => ({
   name: one.group, kind: one.kind || "unknown", follows: one.follows,
   positions: `${count(one.positions.filter((each) => each.follows).length)} of ${count(one.positions.length)}`,
-  why: [...one.reasons, one.follows && one.may_redeliver && "may receive records after its position again", one.detail].filter(Boolean).join("; "),
+  why: [...one.reasons, one.follows && one.may_redeliver && "the group may receive records again after it moves to the destination", one.detail].filter(Boolean).join("; "),
   changedMs: one.changed_ms,
 })).sort((a, b) => a.follows - b.follows || a.name.localeCompare(b.name));
 

@@ -4,8 +4,8 @@ import { count, isKnown, many, percent, rate } from "../lib/format.js";
 
 const SKEWED = 2; // multiple of the mean of the topic's other partitions from which the key is the cause, as in the query `offending` of `headrace pinot query`
 
-const BASES = { slope: "log growth", partial: "log growth, in part", held: "last measured", seasonal: "same hour of earlier days",
-  mean: "mean of the topic", mirror: "copied", configured: "configured" };
+const BASES = { slope: "from log growth", partial: "partly from log growth", held: "last measured value", seasonal: "same hour of earlier days",
+  mean: "mean of the topic", mirror: "rate of copying", configured: "configured value" };
 
 /** Return the datastream to show first: the one with most hot partitions, else with the fullest task. */
 export function firstToLookAt(overview) {
@@ -118,5 +118,5 @@ export function sentenceOf(rows, loads, usable) {
   if (!hot.length) return `No partition is hot: each carries less than half of the usable capacity of a task (${rate(usable)}).`;
   const [first] = hot;
   return `${first.name} is the hottest: ${first.load}, ${first.shareText} of the usable capacity of a task (${rate(usable)}).` +
-    (hot.length > 1 ? ` ${count(hot.length)} partitions are hot, with at least half of that capacity.` : "");
+    (hot.length > 1 ? ` ${count(hot.length)} partitions are hot: each carries at least half of that capacity.` : "");
 }

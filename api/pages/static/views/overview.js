@@ -21,7 +21,7 @@ const sumOf = (one, states) => states.reduce((sum, state) => sum + (one.states[s
 export function standing(one) {
   const found = (rank, tone, sign, word, why) => ({ rank: RANKS[rank], tone, sign, word, why });
   if (isKnown(one.loses_data_in_seconds))
-    return found("loss", "bad", "✖", "will lose records", `in ${duration(one.loses_data_in_seconds * 1000)} if nothing changes`);
+    return found("loss", "bad", "✖", "will lose records", `in ${duration(one.loses_data_in_seconds * 1000)}: the source deletes them before they are copied`);
   if (one.is_set_aside) return found("aside", "bad", "✖", one.status === "DAMAGED" ? "damaged" : "problem", one.problem);
   if (HALTED.includes(one.status)) return found("halted", "idle", "❚❚", one.status.toLowerCase(), one.halt);
   const isCaughtUp = !one.states.CATCHING_UP || one.incident;  // else it makes progress, which is no breach
@@ -43,7 +43,7 @@ export function standing(one) {
 
 function statesOf(one, states) {
   const [state] = states.filter((name) => one.states[name]).sort((a, b) => one.states[b] - one.states[a]);
-  return `${wordOf(state)}: ${count(one.states[state])}`;
+  return `${wordOf(state)}: ${many(one.states[state], "partition")}`;
 }
 
 const byUrgency = (one, other) =>

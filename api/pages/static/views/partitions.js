@@ -42,12 +42,12 @@ function windowText({ source_window: source, destination_window: destination }) 
   const window = destination || source;
   if (!window) return "";
   const [side, setting] = destination ? ["destination", "write_connections"] : ["source", "read_connections"];
-  return `broker ${window.broker} of the ${side} carries at most ${size(window.window_bytes)} per round trip of ${duration(window.round_trip_ms)} and connection; ` +
-    `${count(window.connections)} of ${count(window.allowed_connections)} additional connections (${setting}) in use`;
+  return `each connection to broker ${window.broker} of the ${side} carries at most ${size(window.window_bytes)} per round trip (${duration(window.round_trip_ms)}); ` +
+    `${count(window.connections)} of ${count(window.allowed_connections)} additional connections in use (setting mirror.copying.${setting})`;
 }
 
 function stampedText(offset) {
-  return offset ? `timestamps ${duration(Math.abs(offset) * 1000)} ${offset > 0 ? "ahead" : "behind"}` : "";
+  return offset ? `record timestamps are ${duration(Math.abs(offset) * 1000)} ${offset > 0 ? "ahead of" : "behind"} the clock of the source` : "";
 }
 
 function standingOf(state) {
@@ -78,7 +78,7 @@ export function definitionOf(definition) {
     { name: "Source cluster", text: source.cluster }, { name: "Destination cluster", text: destination.cluster },
     { name: "Destination topic name", text: destination.name === "*" ? "same as the source" : destination.name },
     { name: "Guarantee", text: definition.guarantee }, { name: "Start of new partitions", text: start },
-    { name: "On data loss", text: policies.on_loss }, { name: "On rejected record", text: policies.on_rejection },
+    { name: "On data loss", text: policies.on_loss }, { name: "On rejected records", text: policies.on_rejection },
     { name: "Quota", text: isKnown(definition.quota.bytes_per_second) ? rate(definition.quota.bytes_per_second) : "none" },
   ];
 }

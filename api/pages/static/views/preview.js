@@ -17,11 +17,11 @@ export function diffOf(proposal, before) {
     reasons: proposal.reasons,
     facts: [
       { name: "Tasks", text: isKnown(before) && before !== proposal.tasks ? `${count(before)} → ${count(proposal.tasks)}` : count(proposal.tasks),
-        note: isKnown(proposal.task_lower_bound) ? `lower bound: ${count(proposal.task_lower_bound)}` : "" },
-      { name: "Partitions to move", text: count(proposal.moves.length), note: "each pauses for about 1 s at most" },
-      { name: "Their load", text: rate(proposal.moved),
-        note: isKnown(proposal.moved_lower_bound) ? `lower bound for an equally good plan: ${rate(proposal.moved_lower_bound)}` : "" },
-      { name: "Loads", text: proposal.loads_known ? "measured" : "unknown", note: proposal.loads_known ? "" : "partitions are distributed by count" },
+        note: isKnown(proposal.task_lower_bound) ? `every plan needs at least ${count(proposal.task_lower_bound)}` : "" },
+      { name: "Partitions to move", text: count(proposal.moves.length), note: "copying of each pauses for at most about 1 s" },
+      { name: "Load of these partitions", text: rate(proposal.moved),
+        note: isKnown(proposal.moved_lower_bound) ? `every equally good plan moves at least ${rate(proposal.moved_lower_bound)}` : "" },
+      { name: "Loads", text: proposal.loads_known ? "measured" : "unknown", note: proposal.loads_known ? "" : "each task gets about the same number of partitions" },
     ],
     rows: proposal.moves.map((one) => ({
       key: `${one.datastream}/${one.partition}`, partition: one.partition,
@@ -33,7 +33,7 @@ export function diffOf(proposal, before) {
 /** Return why a plan cannot be approved now; "" if it can. */
 export function refusalOf(diff, ofRole) {
   if (ofRole) return ofRole;
-  if (diff.isAsked) return `${diff.askedBy} has already approved it`;
+  if (diff.isAsked) return `${diff.askedBy} has already approved this plan`;
   if (!diff.isTrue) return `the plan is outdated: ${diff.changed.join("; ")}`;
   return diff.isEmpty ? "the plan changes nothing" : "";
 }
@@ -46,7 +46,7 @@ export function effectOf(answer) {
       { name: "Tasks", text: answer.tasks_before === answer.tasks_after ? count(answer.tasks_after) : `${count(answer.tasks_before)} → ${count(answer.tasks_after)}` },
       ...parts.map(([key, word]) => ({ name: `Partitions to ${word}`, text: count(answer[key].length) })),
       { name: "Interrupted load", text: answer.starts.length + answer.moves.length + answer.restarts.length + answer.stops.length ? rate(answer.interrupted_bytes_per_second) : "none",
-        note: "arriving at these partitions" },
+        note: "arrival rate of these partitions" },
     ],
     reasons: answer.reasons,
     changes: answer.changes.map((one) => ({ field: one.field, before: JSON.stringify(one.before), after: JSON.stringify(one.after) })),

@@ -19,7 +19,7 @@ export function factsOf(answer) {
     { name: "Copied", text: size(sum("bytes")) },
     { name: "Records", text: count(sum("records")) },
     { name: "CPU time", text: duration(sum("cpu_seconds") * 1000) },
-    { name: "Transfer cost", text: costOf(isPriced ? sum("cost") : null, answer.currency), note: isPriced ? "" : "prices are missing" },
+    { name: "Transfer cost", text: costOf(isPriced ? sum("cost") : null, answer.currency), note: isPriced ? "" : "some prices are not configured" },
   ];
 }
 

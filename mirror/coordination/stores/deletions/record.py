@@ -83,7 +83,8 @@ def _path(name: DatastreamName) -> str:
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
     """Return the creation times of deleted datastreams by name, oldest record first. A damaged record is
-    ignored. A deleted datastream may then be reported as lost, and an operator can drop it."""
+    ignored, so a datastream that it contains may be reported as lost. An operator can drop such a
+    datastream."""
     if node is None:
         return {}
     try:
