@@ -12,7 +12,8 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy, build_problem
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import build_problem
 from assigner.settings import AssignerSettings
 from assigner.stages.hysteresis import task_count
 from mirror.model.identifiers import GroupName, TaskName
