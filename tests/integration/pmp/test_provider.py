@@ -334,7 +334,7 @@ def test_a_moved_partition_belongs_to_its_newest_broker(metrics_world: MetricsWo
     found = partition_rates(metrics_world.client, cluster, when)
     assert {rate.kafka_partition: rate.broker for rate in found} == {0: 1, 1: 2, 2: 2}
     (page,) = hour_pages(metrics_world.client, Hour(cluster, NOW // HOUR_MS * HOUR_MS))
-    assert {row.kafka_partition: row.broker for row in page} == {0: 1, 1: 2, 2: 2}
+    assert {row.partition.kafka_partition: row.partition.broker for row in page} == {0: 1, 1: 2, 2: 2}
 
 
 def test_a_growth_from_before_the_window_counts_for_its_share_and_silence_is_marked(
