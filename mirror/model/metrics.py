@@ -58,8 +58,22 @@ def _stage(name: str) -> Mapping[str, Series]:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorMetric:
-    """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
+class LaneInterval:
+    """A lane over `interval_ms` up to `time_ms` (epoch milliseconds)."""
+
+    time_ms: int
+    interval_ms: int
+    instance: str
+    task: str
+    datastream: str
+    source_cluster: str
+    topic: str
+    kafka_partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMetric(LaneInterval):
+    """Measurements of one partition over an interval.
 
     `bytes_copied`: bytes as fetched, usually compressed. `lag_records`: end of the source log minus position,
     at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
@@ -75,14 +89,6 @@ class MirrorMetric:
     `latency_counts`, have a `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
     """
 
-    time_ms: int
-    interval_ms: int
-    instance: str
-    task: str
-    datastream: str
-    source_cluster: str
-    topic: str
-    kafka_partition: int
     records_copied: int = field(metadata=_counter("headrace_records", "records copied", of_lanes=True))
     bytes_copied: int = field(metadata=_counter("headrace_bytes", "bytes copied, as fetched"))
     batches: int = field(

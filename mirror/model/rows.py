@@ -2,7 +2,7 @@
 
 A frozen dataclass is the single definition from which both the writer (mirror) and the table (pinot) are
 derived, so they always agree. Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum
--> string; `latency_counts` becomes one long column per bucket, and a field that is itself a record its columns.
+-> string; `latency_counts` becomes one long column per bucket, and a nested record its columns.
 """
 
 from __future__ import annotations
