@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mirror.background_thread import BackgroundThread
 from mirror.errors import AnalyticsError, ConfigError, HeadraceError
 from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
@@ -70,8 +71,9 @@ class RunningQuery:
     last_report: str = ""
 
 
-class PmpService:
-    """Service: `start` starts the queries, `stop` stops them."""
+class PmpService(BackgroundThread):
+    """Service: `start` starts the queries, `stop` stops them after their batches. `failure`: error that ended
+    the job."""
 
     def __init__(
         self,
@@ -83,13 +85,13 @@ class PmpService:
     ) -> None:
         """`stopped`: event that a stop signal sets too, so that processes ended by the signal do not count as
         failed."""
+        super().__init__("pmp", is_daemon=False)
+        self._stopping = stopped or self._stopping
         self._session = session
         self._configuration = configuration
         self._clock = clock
         self._metrics = metrics or JobMetrics()
         self._executors = watch_of(session, self._metrics)
-        self._stopped = stopped or threading.Event()
-        self._thread: threading.Thread | None = None
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
         self._locks: CheckpointLocks | None = None
         self._running: dict[str, RunningQuery] = {}
@@ -108,18 +110,7 @@ class PmpService:
         """
         self._reload()
         self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
-        self._thread = threading.Thread(target=self._run, name="pmp")
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the queries after their batches, up to the deadline. Safe to call twice."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(deadline_seconds)
-
-    def is_running(self) -> bool:
-        """Return whether the thread is alive; `failure` has the reason if it ended."""
-        return self._thread is not None and self._thread.is_alive()
+        super().start()
 
     def problems(self) -> dict[str, str]:
         """Return the problem of each cluster and of the `configuration`; empty if every cluster is read."""
@@ -133,7 +124,7 @@ class PmpService:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.wait(_TICK_SECONDS):
+            while not self._stopping.wait(_TICK_SECONDS):
                 self._tick()
         except Exception as error:  # noqa: BLE001 - top of a service loop
             self._ended_by(error)
@@ -147,7 +138,7 @@ class PmpService:
             self.failure = error
             if not isinstance(error, HeadraceError):
                 _log.exception("job failed")
-        elif self._stopped.wait(_SIGNAL_SECONDS):
+        elif self._stopping.wait(_SIGNAL_SECONDS):
             _log.info("Spark was stopped by the signal; the next start repeats unfinished batches")
         else:
             self.failure = AnalyticsError(
@@ -287,7 +278,7 @@ class PmpService:
     def _note_failure(self, name: str, running: RunningQuery, error: BaseException | None) -> None:
         """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""
         running.query = None
-        if self._stopped.is_set():
+        if self._stopping.is_set():
             return
         if not is_alive(self._session):
             raise AnalyticsError("Spark ended") from error

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import InvalidRequest, damage_of, legible
 from mirror.files import replace_file
@@ -75,25 +76,20 @@ class NoMemory:
         """Do nothing."""
 
 
-class DefinitionFile:
+class DefinitionFile(BackgroundThread):
     """One file per instance in a folder, created if missing. Satisfies `DefinitionMemory`."""
 
     def __init__(self, folder: Path, instance: InstanceName) -> None:
+        super().__init__("definition-file", is_daemon=False)
         self._path = folder / f"definitions-{quote(instance, safe='')}.json"
         self._work = threading.Condition()
         self._waiting: Known | None = None
-        self._is_stopping = threading.Event()
         self._trouble = ""
-        self._thread = threading.Thread(target=self._run, name="definition-file")
 
     @property
     def trouble(self) -> str:
         """Reason why the last write failed; empty after a success."""
         return self._trouble
-
-    def start(self) -> None:
-        """Start the thread that writes."""
-        self._thread.start()
 
     def load(self) -> Known:
         """Return the definitions of the file; unreadable ones are skipped and logged."""
@@ -112,13 +108,9 @@ class DefinitionFile:
             self._waiting = known
             self._work.notify()
 
-    def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write and join the thread."""
-        self._is_stopping.set()
+    def _wake(self) -> None:
         with self._work:
             self._work.notify()
-        if self._thread.ident is not None:
-            self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
         while (known := self._next()) is not None:
@@ -131,12 +123,12 @@ class DefinitionFile:
                 self._trouble = reason
             else:
                 self._trouble = ""
-            self._is_stopping.wait(_REST_SECONDS)
+            self._stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
         """Wait for definitions to write, and return them; None if all are written and the process ends."""
         with self._work:
-            self._work.wait_for(lambda: self._waiting is not None or self._is_stopping.is_set())
+            self._work.wait_for(lambda: self._waiting is not None or self._stopping.is_set())
             known, self._waiting = self._waiting, None
             return known
 

@@ -278,7 +278,7 @@ def test_a_turn_that_takes_long_is_no_standstill() -> None:
         assert standstill.is_settled
     standstill.start()
     looked = threading.active_count()
-    standstill.stop()
+    standstill.stop(PATIENCE_SECONDS)
     assert threading.active_count() < looked
 
 
