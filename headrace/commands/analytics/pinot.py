@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.options import CommandGroup
 from headrace.console.durations import milliseconds
 from headrace.console.terminal import console, print_json, print_table
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pinot.schemas import Placement
     from pinot.tables import Table
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings file (TOML).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

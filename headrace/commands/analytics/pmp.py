@@ -12,7 +12,8 @@ import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.analytics.pinot import AsJson, Config
-from headrace.console.durations import milliseconds
+from headrace.commands.options import CommandGroup
+from headrace.console.durations import duration_seconds, milliseconds
 from headrace.console.terminal import complain, print_json, print_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class BackgroundService(Protocol):
         ...
 
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 _STOP_SECONDS: Final = 20.0
 
@@ -148,7 +149,7 @@ def sampler(
     from pmp.settings import SampledCluster
 
     settings = load_settings(config)
-    seconds = milliseconds(interval) / 1000 if interval else settings.pmp.sampler.interval_seconds
+    seconds = duration_seconds(interval) if interval else settings.pmp.sampler.interval_seconds
     configure_logs(settings.logging, process="sampler", cluster=cluster)
     kafka = _cluster(settings, cluster)
     sampled = settings.pmp.clusters.get(cluster, SampledCluster())

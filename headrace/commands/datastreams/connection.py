@@ -39,12 +39,6 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the datastream.", autocompletion=complete_name)]
-ReasonOption = Annotated[
-    str, typer.Option(help="Reason, recorded and displayed with the action.", show_default=False)
-]
-WhoOption = Annotated[
-    str, typer.Option("--by", help="Requester, recorded and displayed with the action.", show_default=False)
-]
 
 
 def connect(
