@@ -232,8 +232,8 @@ OPTIONS: Final = (
     DatastreamOption(
         ("monitor",),
         Mode,
-        "Reaction of the monitor to a breach: request a rebalance that can help, or only report the rebalance;"
-        " null: default from the monitor's settings.",
+        "Reaction of the monitor to a breach: request a rebalance that can help, or only report the"
+        " rebalance; null: default from the monitor's settings.",
         "Reaction of the monitor to a breach.",
         key=MONITOR_MODE,
     ),
