@@ -425,7 +425,7 @@ class DatastreamAnswer(OptionFields):
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(pause) for topic, pause in datastream.pauses.items()},
-            halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
+            halt=HaltAnswer(**asdict(datastream.halt)) if datastream.halt is not None else None,
             planning=PlanningAnswer.of(planning) if planning is not None else None,
         )
 
