@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import structlog
@@ -32,56 +32,12 @@ _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueErr
 _log = structlog.get_logger(__name__)
 
 
-class DefinitionMemory(Protocol):
-    """Definitions that outlive this process."""
-
-    def start(self) -> None:
-        """Start writing."""
-        ...
-
-    def load(self) -> Known:
-        """Return the definitions that an earlier process stored; empty if unreadable."""
-        ...
-
-    def keep(self, known: Known) -> None:
-        """Replace the stored definitions; never blocks."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """Reason why the last write failed; empty after a success."""
-        ...
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write and stop. Idempotent."""
-        ...
-
-
-class NoMemory:
-    """A `DefinitionMemory` that stores nothing."""
-
-    trouble: Final = ""
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def load(self) -> Known:
-        """Return no definitions."""
-        return {}
-
-    def keep(self, known: Known) -> None:
-        """Do nothing."""
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Do nothing."""
-
-
 class DefinitionFile(BackgroundThread):
-    """One file per instance in a folder, created if missing. Satisfies `DefinitionMemory`."""
+    """One file per instance in a folder, created if missing. Stores nothing if `folder` is None."""
 
-    def __init__(self, folder: Path, instance: InstanceName) -> None:
+    def __init__(self, folder: Path | None, instance: InstanceName) -> None:
         super().__init__("definition-file", is_daemon=False)
-        self._path = folder / f"definitions-{quote(instance, safe='')}.json"
+        self._path = None if folder is None else folder / f"definitions-{quote(instance, safe='')}.json"
         self._work = threading.Condition()
         self._waiting: Known | None = None
         self._trouble = ""
@@ -93,6 +49,8 @@ class DefinitionFile(BackgroundThread):
 
     def load(self) -> Known:
         """Return the definitions of the file; unreadable ones are skipped and logged."""
+        if self._path is None:
+            return {}
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -103,7 +61,7 @@ class DefinitionFile(BackgroundThread):
         return _from_bytes(data, self._path)
 
     def keep(self, known: Known) -> None:
-        """Replace the content of the file soon."""
+        """Replace the content of the file soon; never blocks."""
         with self._work:
             self._waiting = known
             self._work.notify()
@@ -113,13 +71,14 @@ class DefinitionFile(BackgroundThread):
             self._work.notify()
 
     def _run(self) -> None:
-        while (known := self._next()) is not None:
+        path = self._path
+        while path is not None and (known := self._next()) is not None:
             try:
-                _write(self._path, _to_bytes(known))
+                _write(path, _to_bytes(known))
             except OSError as error:
-                reason = legible(f"{error.strerror or error}: {self._path}")
+                reason = legible(f"{error.strerror or error}: {path}")
                 if reason != self._trouble:
-                    _log.error("cannot store definitions", file=str(self._path), reason=reason)
+                    _log.error("cannot store definitions", file=str(path), reason=reason)
                 self._trouble = reason
             else:
                 self._trouble = ""
