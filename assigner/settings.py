@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from pydantic import Field
 
 from assigner.advice.settings import AdviceSettings
@@ -40,9 +38,8 @@ class AssignerSettings(DerivedSettings, PlanningOptions):
 
     def policy(self) -> Policy:
         """Return the planner's policy with these settings."""
-        shared = {option.name: getattr(self, option.name) for option in fields(PlanningOptions)}
         return Policy(
-            **shared,
+            **self.values(),
             tolerance=self.rebalance_tolerance,
             least_gain=self.rebalance_gain,
             settling=self.settling_observations,

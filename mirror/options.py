@@ -57,6 +57,11 @@ class DerivedSettings(Settings):
             cls.__pydantic_fields__[field.name] = found
         cls.model_rebuild(force=True)
 
+    def values(self) -> dict[str, Any]:
+        """Return the values of the fields that the dataclass declares."""
+        options: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(options)}
+
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:
     """Return an `Annotated` validator that rejects a text if `read` raises InvalidRequest."""

@@ -27,4 +27,4 @@ class CopyingSettings(DerivedSettings, CopyingOptions):
 
     def options(self) -> CopyingOptions:
         """Return the settings as plain values for the engine."""
-        return CopyingOptions(**self.model_dump())
+        return CopyingOptions(**self.values())

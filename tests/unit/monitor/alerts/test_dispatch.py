@@ -84,7 +84,7 @@ class Rig:
             )
             for number, one in enumerate(receivers)
         ]
-        patience = AlertPatience(blind_seconds=0.0, receiver_seconds=0.0)
+        patience = AlertPatience(blind_after_seconds=0.0, receiver_after_seconds=0.0)
         style = Style({}, "", "http://here")
         self.dispatch = AlertDispatch(
             Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
