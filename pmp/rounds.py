@@ -1,4 +1,4 @@
-"""A service that does its work in rounds, at an interval."""
+"""Services with a thread, and services that work in rounds, at an interval."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from mirror.errors import HeadraceError
 _log = structlog.get_logger(__name__)
 
 
-class RoundService(BackgroundThread):
+class ThreadService(BackgroundThread):
+    """A service with one thread. `failure`: error that ended the thread."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, is_daemon=False)
+        self.failure: Exception | None = None
+
+
+class RoundService(ThreadService):
     """Calls `_work` at once and then at every interval. An error that `_ends` accepts ends the thread; after
     other errors of Headrace, the next round tries again. `last_problem`: error of the last round; empty if it
-    succeeded. `failure`: error that ended the thread."""
+    succeeded."""
 
     def __init__(self, name: str, interval_seconds: float) -> None:
-        super().__init__(name, is_daemon=False)
+        super().__init__(name)
         self._name = name
         self._interval_seconds = interval_seconds
         self.last_problem = ""
-        self.failure: Exception | None = None
 
     @property
     def healthy(self) -> bool:

@@ -14,23 +14,22 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from librdkafka.settings import consumer_settings
-from mirror.background_thread import BackgroundThread
 from mirror.settings import KafkaCluster
+from pmp.rounds import ThreadService
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS: Final = 0.2
 
 
-class GroupLeadership(BackgroundThread):
+class GroupLeadership(ThreadService):
     """`is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
-    leaves it, so that another sampler leads immediately. `failure`: error that ended the thread."""
+    leaves it, so that another sampler leads immediately."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
-        super().__init__("sampler-leadership", is_daemon=False)
+        super().__init__("sampler-leadership")
         self._cluster = cluster
         self._topic = topic
         self._leads = threading.Event()
-        self.failure: Exception | None = None
 
     def is_leader(self) -> bool:
         """Return whether this sampler is the leader."""

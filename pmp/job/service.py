@@ -24,7 +24,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mirror.background_thread import BackgroundThread
 from mirror.errors import AnalyticsError, ConfigError, HeadraceError
 from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
@@ -35,6 +34,7 @@ from pmp.job.first_samples import awaited
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
 from pmp.job.streams import Configuration, QueryStream, start_stream, streams
+from pmp.rounds import ThreadService
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
@@ -71,9 +71,8 @@ class RunningQuery:
     last_report: str = ""
 
 
-class PmpService(BackgroundThread):
-    """Service: `start` starts the queries, `stop` stops them after their batches. `failure`: error that ended
-    the job."""
+class PmpService(ThreadService):
+    """Service: `start` starts the queries, `stop` stops them after their batches."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class PmpService(BackgroundThread):
     ) -> None:
         """`stopped`: event that a stop signal sets too, so that processes ended by the signal do not count as
         failed."""
-        super().__init__("pmp", is_daemon=False)
+        super().__init__("pmp")
         self._stopping = stopped or self._stopping
         self._session = session
         self._configuration = configuration
@@ -101,7 +100,6 @@ class PmpService(BackgroundThread):
         self._refused = ""
         self._outages: RepeatedErrors[str] = RepeatedErrors()
         self._waits: RepeatedErrors[str] = RepeatedErrors()
-        self.failure: Exception | None = None
 
     def start(self) -> None:
         """Load the configuration and start every cluster's query.

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,24 +20,7 @@ if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
     from mirror.settings import KafkaCluster
     from pmp.rollup import Rollup
-
-
-class BackgroundService(Protocol):
-    """A background service of a long-running command."""
-
-    failure: Exception | None
-
-    def start(self) -> None:
-        """Start in the background."""
-        ...
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the service, and join its thread."""
-        ...
-
-    def is_running(self) -> bool:
-        """Return whether the service is still running."""
-        ...
+    from pmp.rounds import ThreadService
 
 
 app = CommandGroup(no_args_is_help=True)
@@ -85,7 +68,7 @@ def run(config: Config = None) -> None:
         return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
 
     _create_topics(settings)
-    services: list[BackgroundService] = [PmpService(session, read_again, SystemClock(), metrics, stopping)]
+    services: list[ThreadService] = [PmpService(session, read_again, SystemClock(), metrics, stopping)]
     if settings.pmp.rollup.enabled and job.shard == 0:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
@@ -267,13 +250,13 @@ def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Eve
     return event
 
 
-def _until_stopped(services: Sequence[BackgroundService], stopping: threading.Event) -> None:
+def _until_stopped(services: Sequence[ThreadService], stopping: threading.Event) -> None:
     """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
     Raises the error of a service that failed.
     """
     _heed_stop_signals(stopping)  # Spark has installed its own handler
-    started: list[BackgroundService] = []
+    started: list[ThreadService] = []
     try:
         for service in services:
             service.start()
