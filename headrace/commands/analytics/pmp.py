@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.analytics.pinot import AsJson, Config
-from headrace.commands.options import CommandGroup
+from headrace.commands.options import CommandGroup, ConfigOption, JsonOption
 from headrace.console.durations import duration_seconds, milliseconds
 from headrace.console.terminal import complain, print_json, print_table
 
@@ -29,7 +28,7 @@ _STOP_SECONDS: Final = 20.0
 
 
 @app.command()
-def run(config: Config = None) -> None:
+def run(config: ConfigOption = None) -> None:
     """Run the Spark job that feeds samples to Pinot.
 
     The job writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or
@@ -114,7 +113,7 @@ def _rollup(settings: HeadraceSettings) -> Rollup:
 @app.command()
 def sampler(
     cluster: Annotated[str, typer.Option(help="Alias of the measured cluster.")],
-    config: Config = None,
+    config: ConfigOption = None,
     interval: Annotated[
         str, typer.Option(help="Time between samples, such as 5s (default: from the settings).")
     ] = "",
@@ -173,8 +172,8 @@ def loads(
     statistic: Annotated[
         str, typer.Option(help="Statistic: mean, p95 or max (default: from the settings).")
     ] = "",
-    config: Config = None,
-    as_json: AsJson = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 

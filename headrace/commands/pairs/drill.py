@@ -7,17 +7,16 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import CallOptions
+from headrace.commands.pairs.session import DryRunOption, PairArgument
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
 
 def drill(
-    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    pair: PairArgument,
     duration: Annotated[str, typer.Option("--for", help="Time to write records on each cluster.")] = "10s",
     deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the steps without executing them.")
-    ] = False,
+    dry_run: DryRunOption = False,
     call: CallOptions = CallOptions(),
 ) -> None:
     """Rehearse a switch-over and its reversal on a separate topic.

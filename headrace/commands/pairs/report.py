@@ -11,6 +11,7 @@ import typer
 
 from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
 from headrace.commands.options import CommandGroup, ConfigOption, JsonOption, ServiceOptions
+from headrace.commands.pairs.session import PairArgument
 from headrace.console.terminal import console, note, print_json, print_text
 
 
@@ -26,7 +27,7 @@ app = CommandGroup(cls=_ReportGroup, no_args_is_help=True)
 
 @app.command()
 def create(
-    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    pair: PairArgument,
     operation: Annotated[
         str,
         typer.Option(
