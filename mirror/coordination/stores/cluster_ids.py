@@ -32,8 +32,7 @@ class ClusterIds:
         """Store the id that the cluster currently reports. If two instances write concurrently, it is
         sufficient that one write succeeds."""
         with suppress(VersionConflict):
-            if self.get(cluster) != identity:
-                znodes.put(self._nodes, znodes.short_child(self._parent, cluster), identity.encode())
+            znodes.put(self._nodes, znodes.short_child(self._parent, cluster), identity.encode())
 
 
 class BoundClusters:

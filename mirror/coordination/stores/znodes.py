@@ -73,7 +73,7 @@ from mirror.errors import (
 )
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
-from mirror.model.nodes import NewNode, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -198,12 +198,13 @@ def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    """Write a znode, and create it if it is missing. `ephemeral`: create an ephemeral znode. Raises
-    VersionConflict on a concurrent write."""
-    version: int | None = None
+    """Write a znode unless it has this content, and create it if it is missing. `ephemeral`: create an
+    ephemeral znode. Raises VersionConflict on a concurrent write."""
+    node: Node | None = None
     with suppress(NotFound):
-        version = nodes.read(path).version
-    put_over(nodes, path, data, version, ephemeral=ephemeral)
+        node = nodes.read(path)
+    if node is None or node.data != data:
+        put_over(nodes, path, data, None if node is None else node.version, ephemeral=ephemeral)
 
 
 def put_over(
