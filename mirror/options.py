@@ -52,7 +52,8 @@ class DerivedSettings(Settings):
         documented = TypeAdapter(options).json_schema()["properties"]
         for field in fields(options):
             known = cls.__pydantic_fields__[field.name]
-            found = FieldInfo.from_annotated_attribute(known.annotation, field)
+            annotation: Any = known.annotation
+            found = FieldInfo.from_annotated_attribute(annotation, field)
             found.default, found.description = known.default, documented[field.name]["description"]
             cls.__pydantic_fields__[field.name] = found
         cls.model_rebuild(force=True)

@@ -158,8 +158,8 @@ def lag_by_partition(
         parameters,
     )
     rows = [
-        LagRow(int(time), int(every), *names, int(number), int(records), _known(int(age)), int(copied))
-        for time, every, *names, number, records, age, copied in answer.rows
+        LagRow(int(at), int(every), i, task, d, c, t, int(n), int(records), _known(int(age)), int(copied))
+        for at, every, i, task, d, c, t, n, records, age, copied in answer.rows
     ]
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
 

@@ -24,7 +24,7 @@ from mirror.model.topics import TopicPartition
 PARTITIONS: Final = tuple(TopicPartition("t", number) for number in range(40))
 REMEMBERED: Final = 8
 """Number of observations used by a plan."""
-PLANNER: Final = LoadPlanner(AssignerSettings(exact_cells=0, effort=0.1).policy())
+PLANNER: Final = LoadPlanner(AssignerSettings.model_validate({"exact_cells": 0, "effort": 0.1}).policy())
 
 
 def task_counts(levels: Sequence[float]) -> list[int]:
