@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.commands.options import CommandGroup
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 

@@ -81,7 +81,8 @@ class MonitorThread(BackgroundThread):
         """Current activity of the monitor."""
         return self._monitor.sentence
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Stop the monitor, which ends the thread."""
         self._monitor.stop()
 
     def _run(self) -> None:

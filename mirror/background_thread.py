@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class BackgroundThread(ABC):
-    """A thread. A subclass overrides `_run`, which must end soon after `_stopping` is set, and `_wake` if the
+    """A thread. A subclass overrides `_run`, which must end soon after `_stopping` is set, and `wake` if the
     thread waits for anything else. `is_daemon`: whether the process ends without waiting for the thread."""
 
     def __init__(self, name: str, *, is_daemon: bool = True) -> None:
@@ -22,7 +22,7 @@ class BackgroundThread(ABC):
         """Stop the thread and wait up to `deadline_seconds`. Safe to call twice. Has no effect on a thread
         that was never started."""
         self._stopping.set()
-        self._wake()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)
 
@@ -30,7 +30,7 @@ class BackgroundThread(ABC):
         """Return whether the thread runs."""
         return self._thread.is_alive()
 
-    def _wake(self) -> None:  # noqa: B027 - most threads wait only for `_stopping`
+    def wake(self) -> None:  # noqa: B027 - most threads wait only for `_stopping`
         """Interrupt the other waits of the thread."""
 
     @abstractmethod

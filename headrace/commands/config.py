@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.options import CommandGroup, ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_table, print_text
 from mirror.wording import counted
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.commands.options import CallOptions, CommandGroup
+from headrace.commands.options import CallOptions
 from headrace.commands.pairs.drill import drill
 from headrace.commands.pairs.report import app as report_app
 from headrace.commands.pairs.session import (
@@ -20,6 +20,7 @@ from headrace.commands.pairs.session import (
 )
 from headrace.commands.pairs.tail import app as tail_app
 from headrace.console.durations import duration_seconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, console, print_table
 from headrace.errors import EXIT_FAILED
 

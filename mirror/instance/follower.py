@@ -188,9 +188,6 @@ class Follower(BackgroundThread):
         if self._thread.ident is not None:
             self._lost_definitions.stop(5)
 
-    def _wake(self) -> None:
-        self.wake()
-
     def turn(self, wait_seconds: float) -> None:
         """Run the loop once, waiting at most `wait_seconds` for an item of the inbox."""
         self._turning = threading.get_ident()

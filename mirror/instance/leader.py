@@ -165,9 +165,6 @@ class Leader(BackgroundThread):
         """Note that the shared state changed. Called by watches, from any thread."""
         self._awake.set()
 
-    def _wake(self) -> None:
-        self.wake()
-
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.options import CommandGroup, ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, error_console, print_json, print_table
 
 app = CommandGroup(no_args_is_help=True)

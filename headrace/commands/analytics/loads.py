@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.options import CommandGroup, ConfigOption
+from headrace.commands.options import ConfigOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain
 
 app = CommandGroup(no_args_is_help=True)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.options import CommandGroup, ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.durations import milliseconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:

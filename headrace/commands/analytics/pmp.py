@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.options import CommandGroup, ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.durations import duration_seconds, milliseconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, print_json, print_table
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.commands.datastreams import definitions, losses, plans, reads, states
-from headrace.commands.options import CommandGroup
+from headrace.console.option_groups import CommandGroup
 
 app: Final = CommandGroup(no_args_is_help=True)
 for command in (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.commands.options import OptionGroup
+from headrace.console.option_groups import OptionGroup
 from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.commands.options import CallOptions, CommandGroup
+from headrace.commands.options import CallOptions
 from headrace.commands.pairs.session import (
     DeadlineOption,
     DryRunOption,
@@ -18,6 +18,7 @@ from headrace.commands.pairs.session import (
     show_plan,
 )
 from headrace.console.durations import duration_seconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table, time_text
 from mirror.wording import counted
 

@@ -66,7 +66,8 @@ class DefinitionFile(BackgroundThread):
             self._waiting = known
             self._work.notify()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the thread check its work again."""
         with self._work:
             self._work.notify()
 

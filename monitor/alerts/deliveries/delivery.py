@@ -61,7 +61,8 @@ class Delivery(BackgroundThread):
         self._trouble = ""
         metrics.watch(name, self._waiting)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the thread check its work again."""
         with self._changed:
             self._changed.notify()
 
