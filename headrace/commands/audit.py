@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 from typer.core import TyperGroup
 
+from headrace.commands.calls import CallOptions, ServiceOptions
 from headrace.commands.datastreams.connection import NameArgument
-from headrace.commands.options import CallOptions, ConfigOption, JsonOption, ServiceOptions
+from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text, time_text
 from mirror.wording import counted

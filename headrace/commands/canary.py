@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import complete_name, connect
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions, connect
+from headrace.commands.datastreams.connection import complete_name
 from mirror.bulkheads import Bulkhead
 from mirror.wording import counted
 

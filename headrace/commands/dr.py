@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.drill import drill
 from headrace.commands.pairs.report import app as report_app
 from headrace.commands.pairs.session import (

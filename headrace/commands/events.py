@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import complete_name
-from headrace.commands.options import CallOptions
 from headrace.console.terminal import console, note, print_json
 from mirror.wording import counted, duration_text
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import NameArgument
 from headrace.commands.datastreams.wait_options import WaitOptions, await_end
-from headrace.commands.options import CallOptions
 from headrace.console.datastreams.changes import print_tasks
 from headrace.console.terminal import console, print_table
 

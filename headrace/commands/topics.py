@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.options import CallOptions, CauseOptions
+from headrace.commands.calls import CallOptions, CauseOptions
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, error_console, print_json, print_table, time_text
 from mirror.wording import counted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.options import AtOption, CallOptions, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted

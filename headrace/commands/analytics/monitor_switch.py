@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.options import CallOptions, CauseOptions
+from headrace.commands.calls import CallOptions, CauseOptions
 from headrace.console.terminal import console
 from mirror.wording import counted
 

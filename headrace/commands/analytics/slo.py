@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions
 from headrace.commands.datastreams.connection import complete_name
-from headrace.commands.options import CallOptions, CauseOptions
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, console, print_yaml
 from headrace.errors import EXIT_FAILED

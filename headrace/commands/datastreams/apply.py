@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions
 from headrace.commands.datastreams.wait_options import WaitOptions
-from headrace.commands.options import CallOptions, CauseOptions
 from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions, ServiceOptions
 from headrace.commands.datastreams.connection import NameArgument, show_outcome
-from headrace.commands.options import CallOptions, CauseOptions, DocumentOutput, Output, ServiceOptions
+from headrace.commands.options import DocumentOutput, Output
 from headrace.console.datastreams.changes import print_update_plan
 from headrace.console.datastreams.fields import document_of, patch_of, unset_names, with_fields
 from headrace.console.resources import DATASTREAMS, path_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions
 from headrace.commands.datastreams.connection import show_outcome
-from headrace.commands.options import CallOptions, CauseOptions
 from headrace.console.resources import LOST_DATASTREAMS, path_of_lost
 from headrace.console.terminal import complain, console, print_json, print_table
 

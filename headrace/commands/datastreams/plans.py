@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions, WhoOption
 from headrace.commands.datastreams.connection import NameArgument
 from headrace.commands.datastreams.wait_options import WaitOptions, await_end
-from headrace.commands.options import CallOptions, CauseOptions, WhoOption
 from headrace.console.resources import path_of, path_of_plan
 from headrace.console.terminal import console, print_json
 

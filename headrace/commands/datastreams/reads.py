@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions, ServiceOptions
 from headrace.commands.datastreams.connection import NameArgument
-from headrace.commands.options import CallOptions, ServiceOptions
 from headrace.console.resources import UNKNOWN, WaitCondition, age_text, path_of
 from headrace.console.terminal import console, print_table
 from mirror.wording import counted, duration_text

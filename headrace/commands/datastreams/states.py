@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions, CauseOptions, WhoOption
 from headrace.commands.datastreams.connection import NameArgument, show, show_outcome
 from headrace.commands.datastreams.wait_options import WaitOptions, await_end
-from headrace.commands.options import CallOptions, CauseOptions, WhoOption
 from headrace.console.option_groups import OptionGroup
 from headrace.console.resources import path_of, path_of_group
 from headrace.console.terminal import console, print_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 from headrace.console.terminal import console
 from mirror.wording import counted
 

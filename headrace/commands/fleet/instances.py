@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import print_json, print_table
 from mirror.wording import counted

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import complete_name
 from headrace.commands.fleet.lanes import state_of
-from headrace.commands.options import CallOptions
 from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_table
 from mirror.wording import counted

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from headrace.commands.calls import CallOptions
 from headrace.commands.datastreams.connection import complete_name
 from headrace.commands.fleet.severity import severity_of_state
-from headrace.commands.options import CallOptions
 from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_table
 from mirror.wording import counted, rate_text

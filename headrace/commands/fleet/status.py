@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from headrace.commands.calls import CallOptions
 from headrace.commands.fleet.severity import severity_of, severity_of_state
-from headrace.commands.options import CallOptions
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_table
 from headrace.errors import EXIT_FAILED

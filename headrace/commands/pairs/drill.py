@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.session import DryRunOption, PairArgument
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED

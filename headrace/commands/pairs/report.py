@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
-from headrace.commands.options import ConfigOption, JsonOption, ServiceOptions
+from headrace.commands.calls import ServiceOptions
+from headrace.commands.options import ConfigOption, JsonOption
 from headrace.commands.pairs.session import PairArgument
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.commands.options import CallOptions
+from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.session import (
     DeadlineOption,
     DryRunOption,
