@@ -13,16 +13,8 @@ from assigner.answer.check import check_plan
 from assigner.answer.explain import move_sentence
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
-from assigner.problem.problem import (
-    UNITS,
-    PlacementProblem,
-    PlanMode,
-    Policy,
-    Ranks,
-    TaskOf,
-    build_problem,
-    moved_units,
-)
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import UNITS, PlacementProblem, Ranks, TaskOf, build_problem, moved_units
 from assigner.search.exact import counted_cuts
 from assigner.stages.budget import MoveBudget, within_budget
 from assigner.stages.hysteresis import ENOUGH_KNOWN

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 
@@ -60,7 +61,7 @@ _HIDDEN: Final = frozenset({"worker"})
 def app_of(*names: str) -> typer.Typer:
     """Return an application with only the given commands. Importing the modules of all commands would take
     one second of CPU time."""
-    app = typer.Typer(
+    app = CommandGroup(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",
         no_args_is_help=True,

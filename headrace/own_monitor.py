@@ -5,7 +5,6 @@ The modules of the monitor are imported when it starts, because other instances 
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from api.services import Services
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
+from mirror.background_thread import BackgroundThread
 from mirror.instance.health import Health
 from monitor.alerts.metrics import AlertMetrics
 from monitor.leader_monitor import LeaderMonitor
@@ -67,32 +67,26 @@ class OwnMonitor:
         return MonitorTerm(self._settings, self._config, self._address, service, self._metrics)
 
 
-class MonitorThread:
+class MonitorThread(BackgroundThread):
     """A monitor in a dedicated thread. Satisfies `monitor.leader_monitor.RunningMonitor`."""
 
     def __init__(self, monitor: MonitorRun) -> None:
+        super().__init__("monitor")
         self._monitor = monitor
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
-        self._thread.start()
-
-    @property
-    def failure(self) -> BaseException | None:
-        """Error that ended the monitor; None if there was none."""
-        return self._failure
+        self.failure: BaseException | None = None
+        self.start()
 
     @property
     def sentence(self) -> str:
         """Current activity of the monitor."""
         return self._monitor.sentence
 
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the monitor and wait up to `deadline_seconds` for its thread to end."""
+    def wake(self) -> None:
+        """Stop the monitor, which ends the thread."""
         self._monitor.stop()
-        self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
         try:
             self._monitor.run()
         except Exception as error:  # noqa: BLE001 - LeaderMonitor reports it, and the instance continues
-            self._failure = error
+            self.failure = error

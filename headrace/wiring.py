@@ -86,7 +86,7 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.losses.definition_file import DefinitionFile, DefinitionMemory, NoMemory
+from mirror.instance.losses.definition_file import DefinitionFile
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
@@ -212,10 +212,10 @@ def _shared_state(
     )
 
 
-def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionMemory:
+def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionFile:
     """Return the store in which an instance keeps definitions across restarts."""
     folder = settings.mirror.state_directory
-    return DefinitionFile(Path(folder), name) if folder else NoMemory()
+    return DefinitionFile(Path(folder) if folder else None, name)
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:

@@ -7,22 +7,31 @@ from abc import ABC, abstractmethod
 
 
 class BackgroundThread(ABC):
-    """A daemon thread. A subclass overrides `_run`, which must end soon after `_stopping` is set."""
+    """A thread. A subclass overrides `_run`, which must end soon after `_stopping` is set, and `wake` if the
+    thread waits for anything else. `is_daemon`: whether the process ends without waiting for the thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_daemon: bool = True) -> None:
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=is_daemon)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds`. Has no effect on a thread that was never
-        started."""
+        """Stop the thread and wait up to `deadline_seconds`. Safe to call twice. Has no effect on a thread
+        that was never started."""
         self._stopping.set()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)
+
+    def is_running(self) -> bool:
+        """Return whether the thread runs."""
+        return self._thread.is_alive()
+
+    def wake(self) -> None:  # noqa: B027 - most threads wait only for `_stopping`
+        """Interrupt the other waits of the thread."""
 
     @abstractmethod
     def _run(self) -> None:

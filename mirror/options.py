@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
 
 from mirror.errors import InvalidRequest
 
@@ -27,6 +37,31 @@ class Settings(BaseModel):
         if longest is not None and isinstance(value, int | float) and value > longest:
             raise ValueError(f"must be at most {longest}")
         return value
+
+
+class DerivedSettings(Settings):
+    """Base of settings whose fields are those of a dataclass that does not need pydantic. A subclass extends
+    this class and the dataclass, and redeclares only fields with another default. Metadata of a field are its
+    bounds, and the string under it is its documentation."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Add the bounds and the documentation of the dataclass to the fields of a new class."""
+        options: Any = next(base for base in cls.__bases__ if is_dataclass(base))
+        options.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+        documented = TypeAdapter(options).json_schema()["properties"]
+        for field in fields(options):
+            known = cls.__pydantic_fields__[field.name]
+            annotation: Any = known.annotation
+            found = FieldInfo.from_annotated_attribute(annotation, field)
+            found.default, found.description = known.default, documented[field.name]["description"]
+            cls.__pydantic_fields__[field.name] = found
+        cls.model_rebuild(force=True)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of the fields that the dataclass declares."""
+        options: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(options)}
 
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, PlacementEvent, percentile_ms
+from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, LaneInterval, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.rows import checked_rows
@@ -120,22 +120,13 @@ def _known(value: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class LagRow:
-    """Latest lag of one partition, its time and interval, and the records copied in the range.
+class LagRow(LaneInterval):
+    """Latest lag of one partition, the interval at whose end it was measured, and the number of records that
+    were copied in the range of the query. `lag_ms` is None if unknown."""
 
-    `lag_ms` is None if unknown.
-    """
-
-    datastream: str
-    topic: str
-    kafka_partition: int
-    task: str
     lag_records: int
     lag_ms: int | None
-    time_ms: int
-    source_cluster: str
     records_copied: int
-    interval_ms: int
 
 
 @checked_rows
@@ -157,17 +148,18 @@ def lag_by_partition(
         parameters |= {"least": least_ms, "silent": when.until_ms - _SILENT_MS}
         having = _HAVING_NEWS
     answer = client.ask(
-        "select datastream, topic, kafka_partition, lastwithtime(task, time_ms, 'string'), "  # noqa: S608
-        "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms), "
-        "lastwithtime(source_cluster, time_ms, 'string'), sum(records_copied), "
-        "lastwithtime(interval_ms, time_ms, 'long') "
+        "select max(time_ms), lastwithtime(interval_ms, time_ms, 'long'), "  # noqa: S608
+        "lastwithtime(instance, time_ms, 'string'), lastwithtime(task, time_ms, 'string'), datastream, "
+        "lastwithtime(source_cluster, time_ms, 'string'), topic, kafka_partition, "
+        "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), "
+        "sum(records_copied) "
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by datastream, topic, kafka_partition {having} limit {MOST_GROUPS}",
         parameters,
     )
     rows = [
-        LagRow(d, t, int(n), task, int(records), _known(int(age)), int(time), source, int(copied), int(every))
-        for d, t, n, task, records, age, time, source, copied, every in answer.rows
+        LagRow(int(at), int(every), i, task, d, c, t, int(n), int(records), _known(int(age)), int(copied))
+        for at, every, i, task, d, c, t, n, records, age, copied in answer.rows
     ]
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
 

@@ -24,30 +24,44 @@ these tables is negative."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMetric:
-    """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
+class SampledPartition:
+    """A partition, and the broker that leads it."""
 
-    `bytes_in_per_second` and `messages_in_per_second` are as sampled: with Cruise Control an average over the
-    topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if the sampler cannot measure it,
-    such as Headrace's sampler. `growth_bytes` over `growth_ms` is the growth of the partition's log since the
-    previous sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of the partition:
-    the rate of its growth; if unknown, the last known rate; if there is none, the sampled rate. `shrunk` is 1
-    if the log was smaller than before. `source` names the sampler (see `pmp.settings`).
-    """
-
-    time_ms: int
     datacenter: str
     cluster: str
     topic: str
     kafka_partition: int
     broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogGrowth:
+    """Growth of a partition's log by `growth_bytes` over `growth_ms`; both are 0 if unknown."""
+
+    growth_bytes: float
+    growth_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetric:
+    """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
+
+    `bytes_in_per_second` and `messages_in_per_second` are as sampled: with Cruise Control an average over the
+    topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if the sampler cannot measure it,
+    such as Headrace's sampler. `growth` is the growth since the previous sample. `inflow_bytes_per_second` is
+    the best known rate of the partition: the rate of its growth; if unknown, the last known rate; if there is
+    none, the sampled rate. `shrunk` is 1 if the log was smaller than before. `source` names the sampler (see
+    `pmp.settings`).
+    """
+
+    time_ms: int
+    partition: SampledPartition
     source: str
     bytes_in_per_second: float
     bytes_out_per_second: float
     messages_in_per_second: float
     size_bytes: float
-    growth_bytes: float
-    growth_ms: int
+    growth: LogGrowth
     inflow_bytes_per_second: float
     shrunk: int
 
@@ -57,16 +71,12 @@ class PartitionMetricHourly:
     """All samples of one partition in the hour from `hour_ms`, in the units of `PartitionMetric`.
 
     `mean`, `p95` and `max` are statistics of the inflow. `sampled_…` is the mean of the sampled rate.
-    `growth_…` are sums over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample has
+    `growth` is the sum over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample has
     them.
     """
 
     hour_ms: int
-    datacenter: str
-    cluster: str
-    topic: str
-    kafka_partition: int
-    broker: int
+    partition: SampledPartition
     samples: int
     mean_bytes_per_second: float
     p95_bytes_per_second: float
@@ -77,8 +87,7 @@ class PartitionMetricHourly:
     max_messages_per_second: float
     mean_bytes_out_per_second: float
     size_bytes: float
-    growth_bytes: float
-    growth_ms: int
+    growth: LogGrowth
     shrunk: int
 
 

@@ -8,7 +8,6 @@ rollup, retention has deleted samples, and the rollup is kept.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +20,7 @@ from pinot.partitions import rollups
 from pinot.partitions.rollups import HOUR_MS, Hour
 from pinot.time_range import TimeRange
 from pmp.ports import HourSink
+from pmp.rounds import RoundService
 
 _log = structlog.get_logger(__name__)
 _AHEAD_MS: Final = HOUR_MS
@@ -32,43 +32,23 @@ def hours_to_roll_up(sampled: Mapping[Hour, int], rolled_up: Mapping[Hour, int])
     return sorted(behind, key=lambda hour: (hour.hour_ms, hour.cluster))
 
 
-class Rollup:
-    """Service with one thread: `start`, `stop`; `round` does the work of one interval."""
+class Rollup(RoundService):
+    """Service that rolls up hours; `round` does the work of one interval."""
 
     def __init__(
         self, client: PinotClient, sink: HourSink, clock: Clock, interval_seconds: float, horizon_hours: int
     ) -> None:
+        super().__init__("rollup", interval_seconds)
         self._client = client
         self._sink = sink
         self._clock = clock
-        self._interval_seconds = interval_seconds
         self._horizon_ms = horizon_hours * HOUR_MS
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.failure: Exception | None = None
-        self.last_problem = ""
         self.rows_written = 0
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread = threading.Thread(target=self._run, name="rollup")
-        self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
         """Stop after the current page; waits up to the deadline. Safe to call twice."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(deadline_seconds)
+        super().stop(deadline_seconds)
         self._sink.close()
-
-    def is_running(self) -> bool:
-        """Return whether the thread is alive; `failure` has the reason if it ended."""
-        return self._thread is not None and self._thread.is_alive()
-
-    @property
-    def healthy(self) -> bool:
-        """True if the thread runs and its last round succeeded."""
-        return self.is_running() and not self.last_problem
 
     def round(self) -> list[Hour]:
         """Roll up all hours that lack samples and return them. Raises the errors of Pinot and Kafka."""
@@ -79,30 +59,15 @@ class Rollup:
         behind = hours_to_roll_up(sampled, rollups.rolled_up_hours(self._client, when))
         for hour in behind:
             for page in rollups.hour_pages(self._client, hour):
-                if self._stopped.is_set():
+                if self._stopping.is_set():
                     return behind
                 self._sink.write(page)
                 self.rows_written += len(page)
         return behind
 
-    def _run(self) -> None:
-        try:
-            self._attempt()
-            while not self._stopped.wait(self._interval_seconds):
-                self._attempt()
-        except Exception as error:  # noqa: BLE001 - top of a service loop
-            self.failure = error
-            _log.exception("rollup thread failed")
+    def _ends(self, error: HeadraceError) -> bool:
+        return error.fatal
 
-    def _attempt(self) -> None:
-        try:
-            behind = self.round()
-        except HeadraceError as error:
-            if error.fatal:
-                raise
-            if str(error) != self.last_problem:
-                _log.warning("rollup failed", problem=str(error))
-            self.last_problem = str(error)
-        else:
-            self.last_problem = ""
-            _log.debug("rolled up", hours=len(behind), rows=self.rows_written)
+    def _work(self) -> None:
+        behind = self.round()
+        _log.debug("rolled up", hours=len(behind), rows=self.rows_written)

@@ -24,7 +24,7 @@ from pinot.deployment.controller import PinotController
 from pinot.deployment.deploy import apply
 from pinot.schemas import Placement, avro_schema
 from pinot.settings import PinotSettings
-from pinot.tables import TABLES, PartitionMetric, PartitionMetricHourly, Table
+from pinot.tables import TABLES, LogGrowth, PartitionMetric, PartitionMetricHourly, SampledPartition, Table
 from pmp.samples.sample import Sample, encode
 from stack.pinot import PinotServer
 from tests.kafka_data import Record, make_topic, produce, read_all
@@ -162,26 +162,25 @@ def _key(record: Any) -> str:
         return str(record.event_key)
     if isinstance(record, AuditWindow):
         return record.id
-    cluster = getattr(record, "cluster", None) or record.source_cluster
-    return f"{cluster}/{record.topic}/{getattr(record, 'kafka_partition', '')}"
+    if isinstance(record, MirrorMetric):
+        return f"{record.source_cluster}/{record.topic}/{record.kafka_partition}"
+    place = record.partition
+    return f"{place.cluster}/{place.topic}/{place.kafka_partition}"
 
 
 def a_metric(cluster: str, topic: str, partition: int, time_ms: int, **other: Any) -> PartitionMetric:
-    """Return a row of `partitionMetrics`; pass the relevant fields."""
+    """Return a row of `partitionMetrics`; pass the relevant columns."""
+    place = SampledPartition("dc", cluster, topic, partition, other.pop("broker", 1))
+    growth = LogGrowth(other.pop("growth_bytes", 1000.0), other.pop("growth_ms", 10_000))
     plain = PartitionMetric(
         time_ms=time_ms,
-        datacenter="dc",
-        cluster=cluster,
-        topic=topic,
-        kafka_partition=partition,
-        broker=1,
+        partition=place,
         source="cruise-control",
         bytes_in_per_second=100.0,
         bytes_out_per_second=0.0,
         messages_in_per_second=10.0,
         size_bytes=1e6,
-        growth_bytes=1000.0,
-        growth_ms=10_000,
+        growth=growth,
         inflow_bytes_per_second=100.0,
         shrunk=0,
     )
@@ -195,11 +194,7 @@ def a_rollup(
 
     return PartitionMetricHourly(
         hour_ms=hour_ms,
-        datacenter="dc",
-        cluster=cluster,
-        topic=topic,
-        kafka_partition=partition,
-        broker=1,
+        partition=SampledPartition("dc", cluster, topic, partition, 1),
         samples=30,
         mean_bytes_per_second=rate,
         p95_bytes_per_second=rate,
@@ -210,8 +205,7 @@ def a_rollup(
         max_messages_per_second=1.0,
         mean_bytes_out_per_second=0.0,
         size_bytes=1.0,
-        growth_bytes=1.0,
-        growth_ms=1,
+        growth=LogGrowth(1.0, 1),
         shrunk=0,
     )
 

@@ -367,18 +367,17 @@ def datastream_changed_by(
     given = kept_secrets(_metadata(document.get("metadata")), present.metadata)
     metadata = _changed_metadata(present, given, known["metadata"], problems)
     source, pattern = _split(_connection(document.get("source"), "source"), "source")
-    wanted = WantedDefinition(
-        selection=_changed_selection(present.selection, pattern, problems),
-        limits=problems.attempt("/metadata", partial(_limits, metadata), present.limits),
-        objective=present.objective,
-        metadata=metadata,
-        source=cluster_of_address(source),
-    )
+    fixed: dict[str, object] = {"/source/cluster": cluster_of_address(source)}
+    selection = _changed_selection(present.selection, pattern, problems)
+    limits = problems.attempt("/metadata", partial(_limits, metadata), present.limits)
     if place != known["destination"]["connectionString"]:
         destination, template = _split(place, "destination")
         prefix = present.metadata.get(PREFIX, "") if template == PLACEHOLDER else ""
-        naming = problems.attempt("/destination/name", lambda: TopicNaming(prefix + template), None)
-        wanted = replace(wanted, destination=cluster_of_address(destination), naming=naming)
+        fixed["/destination/cluster"] = cluster_of_address(destination)
+        fixed["/destination/name"] = problems.attempt(
+            "/destination/name", lambda: TopicNaming(prefix + template), None
+        )
+    wanted = WantedDefinition(selection, limits, present.objective, metadata, fixed)
     return changed(present, wanted, problems)
 
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from assigner.answer.explain import move_causes, reasons
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.loads import LEVELS, PartitionLoads, Rates
-from assigner.problem.problem import UNITS, PlacementProblem, PlanMode, Policy, Ranks, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import UNITS, PlacementProblem, Ranks, TaskOf
 from assigner.stages.outcome import StageOutcome, lowest_maximum_bytes
 from mirror.model.load import LoadLevel, TaskCapacity
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assigner.answer.placement_answer import PlacementAnswer
-from assigner.problem.problem import UNITS, PlacementProblem, PlanMode, Policy, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import UNITS, PlacementProblem, TaskOf
 from assigner.stages.hysteresis import carried
 from assigner.stages.outcome import StageOutcome
 from mirror.model.load import TaskCapacity

@@ -9,7 +9,6 @@ load are ordered by name.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -32,68 +31,6 @@ UNITS: Final = 1000
 
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
-_LARGEST_SEED: Final = 1_000_000_000
-"""Largest seed: the solver accepts seeds of 31 bits, and stages add small numbers to the seed."""
-
-
-class PlanMode(StrEnum):
-    """FULL ignores the current placement; INCREMENTAL keeps partitions in their current tasks where
-    possible."""
-
-    FULL = "full"
-    INCREMENTAL = "incremental"
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Parameters of planning; docs/placement/settings.md explains every field.
-
-    `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
-    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise the
-    rebalance moves nothing. `scale_in_headroom`: share of each remaining task that must stay free when tasks
-    are removed. `overload_band`: share above usable capacity up to which an incremental plan without
-    `rebalance` does not relieve a task. `settling`: number of observations, including the current one, in
-    which a task must have been overloaded or the load must have needed more tasks. `move_slack`: share by
-    which an incremental plan may exceed the minimum number of moved bytes to move fewer partitions.
-    `move_budget`: share of all bytes that a plan may move; None means no limit. `full_move_cost`: bytes/s of
-    capacity that a moved byte/s must free for an incremental plan to become a full one automatically; None:
-    only on request. `exact_cells`: largest product (partitions with load times tasks) for which the solver is
-    tried on all partitions. `effort`: factor for every step limit. `seed`: seed of random choices.
-    `keep_reason`: reason why no task is removed, if the planner and not the datastream set the minimum of
-    tasks.
-    """
-
-    mode: PlanMode = PlanMode.FULL
-    rebalance: bool = False
-    tolerance: float = 0.01
-    least_gain: float = 0.0
-    scale_in_headroom: float = 0.2
-    overload_band: float = 0.0
-    settling: int = 3
-    move_slack: float = 0.0
-    move_budget: float | None = None
-    full_move_cost: float | None = None
-    exact_cells: int = 14_000
-    effort: float = 1.0
-    seed: int = 1
-    keep_reason: str = ""
-
-    def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("tolerance", self.tolerance, 0.0, 1.0),
-            ("least_gain", self.least_gain, 0.0, 1.0),
-            ("scale_in_headroom", self.scale_in_headroom, 0.0, 0.99),
-            ("overload_band", self.overload_band, 0.0, 1.0),
-            ("settling", self.settling, 1, float("inf")),
-            ("move_slack", self.move_slack, 0.0, 1.0),
-            ("move_budget", self.move_budget, 0.0, 1.0),
-            ("full_move_cost", self.full_move_cost, 0.0, float("inf")),
-            ("exact_cells", self.exact_cells, 0, float("inf")),
-            ("effort", self.effort, 0.0, 100.0),
-            ("seed", self.seed, 0, _LARGEST_SEED),
-        ):
-            if value is not None and not low <= value <= high:
-                raise InvalidRequest(f"{name} is {value}; it must be between {low} and {high}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

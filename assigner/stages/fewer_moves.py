@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assigner.bounds.lower_bounds import moves_bound
-from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, moved_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import Ints, PlacementProblem, Ranks, moved_units
 from assigner.search.arrangement import Arrangement
 from assigner.search.exact import MovedBytes, fewest_moves
 from assigner.stages.eviction import Mask

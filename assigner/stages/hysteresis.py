@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from assigner.bounds.lower_bounds import task_bound
 from assigner.problem.limits import Limits
-from assigner.problem.problem import Ints, PlacementProblem, Policy
+from assigner.problem.policy import Policy
+from assigner.problem.problem import Ints, PlacementProblem
 from mirror.wording import counted
 
 ENOUGH_KNOWN: Final = 0.5

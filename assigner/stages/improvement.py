@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from assigner.bounds.covers import NEGLIGIBLE_UNITS, Cover, cheapest_cover, smallest_sums
-from assigner.problem.problem import UNITS, Ints, Policy, Ranks, TaskOf, moved_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import UNITS, Ints, Ranks, TaskOf, moved_units
 from assigner.search.arrangement import Arrangement
 from assigner.search.exact import fewest_moved, fewest_moved_of_heavy
 from assigner.stages.full import PackingInput

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from assigner.bounds.lower_bounds import cheapest_sets, newcomers_bound
-from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, TaskOf, moved_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import Ints, PlacementProblem, Ranks, TaskOf, moved_units
 from assigner.stages.eviction import Eviction, Mask, evict
 from assigner.stages.full import PackingInput, lowest_loads
 from assigner.stages.hysteresis import TaskCount, carried, lasting_overloads, task_count

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assigner.problem.problem import PlacementProblem, Policy, Ranks, TaskOf
+from assigner.problem.policy import Policy
+from assigner.problem.problem import PlacementProblem, Ranks, TaskOf
 from assigner.search.exact import SolverAnswer
 from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is_affordable, is_on_a_grid
 

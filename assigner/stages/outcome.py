@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from assigner.bounds.lower_bounds import load_bound
-from assigner.problem.problem import Ints, PlacementProblem, Policy, TaskOf, moved_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import Ints, PlacementProblem, TaskOf, moved_units
 from assigner.search.greedy import tail_start
 from assigner.stages.eviction import Mask
 from assigner.stages.fewer_moves import with_fewer_moves

@@ -13,7 +13,8 @@ from assigner.forecast.outlook import Outlook
 from assigner.planner import plan
 from assigner.problem.limits import Limits
 from assigner.problem.loads import resolve
-from assigner.problem.problem import PlanMode, in_units, usable_units
+from assigner.problem.policy import PlanMode
+from assigner.problem.problem import in_units, usable_units
 from assigner.search.quick import quick_tasks
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth

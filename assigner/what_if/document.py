@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import UNKNOWN_LOAD, PartitionLoads, resolve
-from assigner.problem.problem import PlanMode, Policy, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import TaskOf
 from assigner.what_if.hosts import Host
 from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest

@@ -18,7 +18,7 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.forecast.outlook import HOUR_MS
 from assigner.planner import plan
 from assigner.problem.loads import resolve, scaled
-from assigner.problem.problem import PlanMode
+from assigner.problem.policy import PlanMode
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
 from assigner.what_if.rows import rows

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.stages import fewer_moves
 from bench.placement.landau import fewest_moves
 from mirror.model.load import TaskCapacity, TaskLimits

@@ -14,7 +14,8 @@ import numpy as np
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import TaskOf
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 

@@ -17,7 +17,8 @@ from assigner.forecast.rules import DAY
 from assigner.planner import plan
 from assigner.problem.limits import Limits
 from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import PlanMode, in_units, usable_units
+from assigner.problem.policy import PlanMode
+from assigner.problem.problem import in_units, usable_units
 from assigner.search.quick import quick_tasks
 from assigner.settings import AssignerSettings
 from bench.placement.loads import CAPACITY, loads_of

@@ -21,7 +21,7 @@ from api.services import Services
 from assigner.advice.settings import AdviceSettings
 from assigner.forecast.rules import DAY, WEEK
 from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from assigner.what_if.document import Fallback
 from headrace.foresight.history import HOUR_MS, PastHours
 from headrace.foresight.sums import PastSums, SumQuery

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from assigner.planner import plan
-from assigner.problem.problem import PlanMode, Policy, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import TaskOf
 from bench.placement.full import fresh, resident_mib
 from bench.placement.loads import CAPACITY, KINDS, USABLE, Floats, draw, drift, loads_of
 

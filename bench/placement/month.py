@@ -21,7 +21,7 @@ from assigner.advice.settings import AdviceSettings
 from assigner.forecast.rules import DAY, WEEK
 from assigner.forecast.seasonal import SeasonalForecast
 from assigner.planner import LoadPlanner
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from bench.placement.loads import CAPACITY, USABLE, Floats
 from bench.placement.week import Score
 from mirror.instance.loads.expectation import HOUR_MS, Expectation, with_expected

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from assigner.planner import plan
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from bench.placement.incremental import REBALANCE, REPAIR, world
 from bench.placement.loads import CAPACITY, KINDS, loads_of
 

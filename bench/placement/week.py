@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from bench.placement.loads import (
     CAPACITY,
     USABLE,

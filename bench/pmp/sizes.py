@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mirror.model.rows import row_of
 from pinot.schemas import avro_schema
-from pinot.tables import PARTITION_METRICS, PartitionMetric
+from pinot.tables import PARTITION_METRICS, LogGrowth, PartitionMetric, SampledPartition
 from pmp.job.growth import Memory
 from pmp.samples.sample import Sample, encode
 
@@ -40,22 +40,17 @@ def _of_one(topic: str) -> tuple[int, int, int]:
     sample = Sample(topic, 100, 1, 1_795_000_000_000, 1e6, 1e9, 2e6, 1e3)
     metric = PartitionMetric(
         time_ms=sample.time_ms,
-        datacenter="one",
-        cluster="east",
-        topic=topic,
-        kafka_partition=sample.partition,
-        broker=sample.broker,
+        partition=SampledPartition("one", "east", topic, sample.partition, sample.broker),
         source="cruise-control",
         bytes_in_per_second=1e6,
         bytes_out_per_second=2e6,
         messages_in_per_second=1e3,
         size_bytes=1e9,
-        growth_bytes=1e8,
-        growth_ms=120_000,
+        growth=LogGrowth(1e8, 120_000),
         inflow_bytes_per_second=1e6,
         shrunk=0,
     )
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro_schema(PARTITION_METRICS)), row_of(metric))
-    key = f"{metric.cluster}/{topic}/{sample.partition}"
+    key = f"{metric.partition.cluster}/{topic}/{sample.partition}"
     return len(encode(sample)), len(buffer.getvalue()), len(key)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 from typer.core import TyperGroup
 
-from headrace.commands.datastreams.connection import NameArgument, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, ServiceOptions
+from headrace.commands.datastreams.connection import NameArgument
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text, time_text
 from mirror.wording import counted
 
@@ -80,7 +82,7 @@ class DefaultCommandGroup(TyperGroup):
         return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
 
 
-app = typer.Typer(cls=DefaultCommandGroup, no_args_is_help=True)
+app = CommandGroup(cls=DefaultCommandGroup, no_args_is_help=True)
 
 
 @app.command()
@@ -98,9 +100,7 @@ def compare(
             help="With --watch, maximum time from the timestamp of a record to its arrival at the source."
         ),
     ] = "5m",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Compare every record at both ends of a datastream.
 
@@ -114,9 +114,9 @@ def compare(
     from headrace.console.resources import path_of
     from headrace.settings import load_settings
 
-    definition = connect(at, config).get(path_of(datastream))
+    definition = call.connect().get(path_of(datastream))
     if watch:
-        _watch(load_settings(config), definition, interval, lateness, as_json=as_json)
+        _watch(load_settings(call.config), definition, interval, lateness, as_json=call.as_json)
         return
     line = StatusLine(time.monotonic())
 
@@ -130,10 +130,8 @@ def compare(
             )
 
     with line:
-        results = audit_datastream(load_settings(config), definition, show)
-    if as_json:
-        print_json([result.to_json() for result in results])
-    else:
+        results = audit_datastream(load_settings(call.config), definition, show)
+    if not call.printed_json([result.to_json() for result in results]):
         _print(datastream, results)
     if not all(result.is_complete for result in results):
         raise typer.Exit(1)
@@ -144,9 +142,9 @@ def _watch(
 ) -> None:
     """Audit until interrupted; exit with 1 if a comparison has found a difference."""
     from headrace.clusters.audits import watch_datastream
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import duration_seconds, milliseconds
 
-    pause_seconds, lateness_ms = milliseconds(interval) / 1000, milliseconds(lateness)
+    pause_seconds, lateness_ms = duration_seconds(interval), milliseconds(lateness)
     has_difference = False
     try:
         for turn in watch_datastream(settings, definition, pause_seconds, lateness_ms):
@@ -229,8 +227,7 @@ def certify(
         typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
     ] = None,
     key: KeyOption = None,
-    at: AtOption = "",
-    config: ConfigOption = None,
+    service: ServiceOptions = ServiceOptions(),
 ) -> None:
     """Certify the records of a period, and sign the result.
 
@@ -250,13 +247,13 @@ def certify(
     from mirror.jobs.certify_job import certify as certified
     from mirror.model.datastreams.starts import read_start
 
-    settings = load_settings(config)
+    settings = load_settings(service.config)
     private = signing_key(key_of(settings, key))
     from_ms, to_ms = (read_start(name, text, ()).at_ms for name, text in (("--from", since), ("--to", until)))
     period = Period(from_ms or 0, to_ms or 0)
     if period.from_ms >= period.to_ms:
         raise InvalidRequest("--from must be before --to")
-    job = audit_job(connect(at, config).get(path_of(datastream)))
+    job = audit_job(service.connect().get(path_of(datastream)))
     with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
         document = bench.run(certified(bench, job, datastream, period))
     written = sign(document, private)

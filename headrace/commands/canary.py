@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import complete_name, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, connect
+from headrace.commands.datastreams.connection import complete_name
 from mirror.bulkheads import Bulkhead
 from mirror.wording import counted
 
@@ -50,16 +50,14 @@ def canary(
     min_availability: Annotated[
         float, typer.Option(min=0, max=100, help="Minimum percentage of writes that the source acknowledges.")
     ] = 99.0,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Write one record a second and measure its arrival.
 
     Exits with 1 if a limit was not met: records were lost or late, or the source did not acknowledge writes.
     """
     from headrace.clusters.directory import ClusterDirectory
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import duration_seconds, milliseconds
     from headrace.console.terminal import StatusLine
     from headrace.oncall.canaries import probes_of
     from headrace.oncall.canary_gate import run_gate
@@ -69,10 +67,10 @@ def canary(
 
     if not 0 <= min_availability <= 100:  # not a number
         raise InvalidRequest(f"--min-availability {min_availability}: not a percentage from 0 to 100")
-    settings = load_settings(config)
-    seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
+    settings = load_settings(call.config)
+    seconds, line = duration_seconds(duration), StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)
-    path = _path(datastream, source, destination, at, config)
+    path = _path(datastream, source, destination, call.at, call.config)
     directory = ClusterDirectory(settings.clusters)  # an operator may use any address
     probe = probes_of(directory)(path)
 
@@ -80,10 +78,10 @@ def canary(
         if line.is_due(time.monotonic()):
             line.show([_progress(figures)])
 
-    with _own_copy(config, directory, path) if source else nullcontext():
+    with _own_copy(call.config, directory, path) if source else nullcontext():
         with line:
             result = run_gate(probe, limits, seconds, show)
-        _print(path, result, as_json=as_json)  # even if the topics cannot be deleted
+        _print(path, result, as_json=call.as_json)  # even if the topics cannot be deleted
     if not result.is_passed:
         raise typer.Exit(1)
 

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_table, print_text
 from mirror.wording import counted
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 
 @app.command()

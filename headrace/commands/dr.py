@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.drill import drill
 from headrace.commands.pairs.report import app as report_app
 from headrace.commands.pairs.session import (
@@ -14,16 +14,17 @@ from headrace.commands.pairs.session import (
     DryRunOption,
     PairArgument,
     conclude,
-    deadline_seconds,
     open_session,
     result_of,
     show_plan,
 )
 from headrace.commands.pairs.tail import app as tail_app
-from headrace.console.terminal import complain, console, print_json, print_table
+from headrace.console.durations import duration_seconds
+from headrace.console.option_groups import CommandGroup
+from headrace.console.terminal import complain, console, print_table
 from headrace.errors import EXIT_FAILED
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 app.add_typer(report_app, name="report", help="Write a signed report on the last switch-over.")
 app.add_typer(tail_app, name="tail", help="Decide on the records that a lost cluster still has.")
 app.command()(drill)
@@ -34,16 +35,13 @@ _AWAY_SECONDS: Final = 10.0
 
 
 @app.command()
-def status(
-    pair: PairArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+def status(pair: PairArgument, call: CallOptions = CallOptions()) -> None:
     """Show the active cluster, and how much a failure would lose now."""
     from headrace.dr.status import status_of
 
-    with open_session(pair, at, config, reads_only=True, request_seconds=_AWAY_SECONDS) as session:
+    with open_session(pair, call, reads_only=True, request_seconds=_AWAY_SECONDS) as session:
         found = status_of(session)
-    if as_json:
-        print_json(found)
+    if call.printed_json(found):
         return
     console().print(f"{pair}: {found['state']}; producers write to {found['active']}")
     operation = found["operation"]
@@ -58,21 +56,17 @@ def status(
 
 
 @app.command()
-def check(
-    pair: PairArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+def check(pair: PairArgument, call: CallOptions = CallOptions()) -> None:
     """Check whether a switch-over would succeed. Changes nothing.
 
     Exits with 1 if an item fails.
     """
     from headrace.dr.check import check_pair
 
-    with open_session(pair, at, config, reads_only=True) as session:
+    with open_session(pair, call, reads_only=True) as session:
         found = check_pair(session)
     ready = not any(item.grade == "fail" for item in found)
-    if as_json:
-        print_json({"pair": pair, "ready": ready, "items": [item._asdict() for item in found]})
-    else:
+    if not call.printed_json({"pair": pair, "ready": ready, "items": [item._asdict() for item in found]}):
         print_table(
             f"{pair}: {'ready' if ready else 'not ready'}",
             ["item", "grade", "detail"],
@@ -88,22 +82,20 @@ def switchover(
     to: Annotated[str, typer.Option(help="Cluster that producers write to afterwards.")],
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Exchange the roles of the clusters without losing or repeating a record.
 
     An interrupted switch-over continues if you run the command again. If a step fails or the deadline passes,
     the switch-over is undone: producers write to the previous cluster again, and the command exits with 1.
     """
-    seconds = deadline_seconds(deadline)
-    with open_session(pair, at, config, reads_only=dry_run) as session:
+    seconds = duration_seconds(deadline)
+    with open_session(pair, call, reads_only=dry_run) as session:
         if dry_run:
             state = session.planned(to)
-            show_plan(session, state, as_json=as_json)
+            show_plan(session, state, as_json=call.as_json)
             return
-        conclude(session, session.run(session.planned(to), seconds), as_json=as_json)
+        conclude(session, session.run(session.planned(to), seconds), as_json=call.as_json)
 
 
 @app.command()
@@ -116,9 +108,7 @@ def failover(
     accept_loss: Annotated[str, typer.Option(help="Displayed loss, to accept more than --max-loss.")] = "",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Move to the other cluster after the loss of the active one.
 
@@ -128,20 +118,20 @@ def failover(
     """
     from mirror.jobs.dr.operation import operation_of
 
-    seconds = deadline_seconds(deadline)
-    with open_session(pair, at, config, reads_only=dry_run, request_seconds=_AWAY_SECONDS) as session:
+    seconds = duration_seconds(deadline)
+    with open_session(pair, call, reads_only=dry_run, request_seconds=_AWAY_SECONDS) as session:
         state = session.planned_failover(to, max_loss, accept_loss)
         operation = operation_of(state)
         loss = operation.loss
-        if loss is not None and not as_json:
+        if loss is not None and not call.as_json:
             rows = [one.model_dump() for one in loss.partitions]
             print_table(f"loss: {loss.figure}", _LOSS_COLUMNS, rows)
         if not dry_run:
-            conclude(session, session.run(state, seconds), as_json=as_json)
+            conclude(session, session.run(state, seconds), as_json=call.as_json)
             return
         excess = operation.limit.excess(loss) if loss is not None else ""
         facts = {"loss": loss and loss.model_dump(mode="json"), "figure": loss and loss.figure}
-        show_plan(session, state, as_json=as_json, facts={**facts, "excess": excess})
+        show_plan(session, state, as_json=call.as_json, facts={**facts, "excess": excess})
     if excess:
         complain(excess)
         raise typer.Exit(EXIT_FAILED)
@@ -152,9 +142,7 @@ def failback(
     pair: PairArgument,
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Return to the lost cluster after a failover.
 
@@ -164,33 +152,29 @@ def failback(
     """
     from mirror.jobs.dr.operation import Kind, is_returning
 
-    seconds = deadline_seconds(deadline)
-    with open_session(pair, at, config, reads_only=dry_run) as session:
+    seconds = duration_seconds(deadline)
+    with open_session(pair, call, reads_only=dry_run) as session:
         if not dry_run:
-            conclude(session, session.fail_back(seconds), as_json=as_json)
+            conclude(session, session.fail_back(seconds), as_json=call.as_json)
             return
         state = session.state()
         target = session.settings.other(state.active)
         state = session.planned(target) if is_returning(state) else session.planned("", Kind.FAILBACK)
-        show_plan(session, state, as_json=as_json)
+        show_plan(session, state, as_json=call.as_json)
 
 
 @app.command()
 def abort(
     pair: PairArgument,
     reason: Annotated[str, typer.Option(help="Reason, recorded in the history.")] = "aborted",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Undo an operation that is in progress.
 
     Removes the fence and the opposite datastreams, and resumes the stopped datastreams. Group positions that
     were committed on the other cluster remain there.
     """
-    with open_session(pair, at, config, reads_only=False) as session:
+    with open_session(pair, call, reads_only=False) as session:
         state = session.abort(reason)
-    if as_json:
-        print_json(result_of(session, state))
-    else:
+    if not call.printed_json(result_of(session, state)):
         console().print(f"{pair}: undone; producers write to {state.active}")

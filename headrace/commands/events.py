@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import complete_name, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
+from headrace.commands.datastreams.connection import complete_name
 from headrace.console.terminal import console, note, print_json
 from mirror.wording import counted, duration_text
 
@@ -41,9 +41,7 @@ def events(
             show_default=False,
         ),
     ] = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show events with reasons, newest first.
 
@@ -62,17 +60,16 @@ def events(
         )
     if since and not follow:
         raise InvalidRequest("--since requires --follow")
-    client = connect(at, config)
+    client = call.connect()
     if follow:
-        show = _print_json if as_json else _print_message
+        show = _print_json if call.as_json else _print_message
         try:
             follow_events(client, since, datastream, show, note, pause)
         except KeyboardInterrupt:
             return
     only = {"datastream": datastream} if datastream else {}
     found = client.get(EVENTS, limit=limit or _USUAL, **only)
-    if as_json:
-        print_json(found)
+    if call.printed_json(found):
         return
     for event in found:
         console().print(_dated(event), soft_wrap=True)
@@ -117,18 +114,15 @@ def incidents(
         bool | None, typer.Option("--open/--closed", help="Show only open or only closed incidents.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Number of incidents.")] = 20,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show incidents with timeline and cost, newest first."""
     from mirror.model.datastreams.pauses import moment_text
 
     only: dict[str, Any] = {"datastream": datastream} if datastream else {}
     only |= {} if lasting is None else {"open": lasting}
-    found = connect(at, config).get("/v1/incidents", limit=limit, **only)
-    if as_json:
-        print_json(found)
+    found = call.connect().get("/v1/incidents", limit=limit, **only)
+    if call.printed_json(found):
         return
     for event in found:
         since, closed_ms = moment_text(event["opened_ms"]), event["closed_ms"]

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.datastreams.connection import NameArgument, connect
-from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
+from headrace.commands.datastreams.connection import NameArgument
+from headrace.commands.datastreams.wait_options import WaitOptions, await_end
 from headrace.console.datastreams.changes import print_tasks
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 
 
 def rebalance(
@@ -18,11 +18,8 @@ def rebalance(
     full: Annotated[bool, typer.Option(help="Ignore the current placement.")] = False,
     apply: Annotated[bool, typer.Option(help="Apply the plan (default: dry run).")] = False,
     reason: Annotated[str, typer.Option(help="Reason recorded in the events.")] = "requested manually",
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    waiting: WaitOptions = WaitOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Rebalance a datastream by load (dry run unless --apply)."""
     body = {
@@ -32,14 +29,13 @@ def rebalance(
         "requested_by": "command line",
         "reason": reason,
     }
-    seconds = seconds_to_wait(wait, timeout, is_done=apply, how="without --apply")
-    client = connect(at, config)
+    seconds = waiting.seconds(is_done=apply, how="without --apply")
+    client = call.connect()
     answer, location = client.begin("POST", "/v1/rebalance", body)
     if seconds is not None:
-        await_end(client, location, seconds, as_json=as_json)
+        await_end(client, location, seconds, as_json=call.as_json)
         return
-    if as_json:
-        print_json(answer)
+    if call.printed_json(answer):
         return
     console().print(answer["sentence"])
     for why in answer["reasons"]:

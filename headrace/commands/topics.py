@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, CauseOptions
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, error_console, print_json, print_table, time_text
 from mirror.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 TopicArgument = Annotated[str, typer.Argument(help="Name of the topic.")]
 ClusterOption = Annotated[str, typer.Option(help="Cluster of the topic: an alias, or host:port.")]
 DaysOption = Annotated[int, typer.Option(min=0, help="Minimum age and minimum time without use, in days.")]
@@ -31,15 +31,12 @@ def unused(
     show_all: Annotated[
         bool, typer.Option("--all", help="Show every topic, with the reasons to keep it.")
     ] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show unused topics of a cluster, with the evidence."""
-    client = connect(at, config, _TIMEOUT_SECONDS)
+    client = call.connect(_TIMEOUT_SECONDS)
     found = client.get("/v1/topics", cluster=cluster, days=days, unused=not show_all)
-    if as_json:
-        print_json(found)
+    if call.printed_json(found):
         return
     columns = [
         "topic",
@@ -75,11 +72,8 @@ def retire(
     no_acl: Annotated[
         bool, typer.Option("--no-acl", help="Do not create an ACL that denies writes.")
     ] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Seal an unused topic, and delete it after a waiting time.
 
@@ -94,34 +88,28 @@ def retire(
         "topic": name,
         "execute": execute,
         "days": days,
-        "reason": reason,
+        **cause.given,
     }
     body |= {"wait_seconds": milliseconds(wait) // 1_000, "denies_writes": not no_acl}
-    body |= {"requested_by": requested_by} if requested_by else {}
-    client = connect(at, config, _TIMEOUT_SECONDS)
+    client = call.connect(_TIMEOUT_SECONDS)
     found = client.post(_PATH, body)
     while execute and not found["is_over"] and found["retirement"]["phase"] == "deleting":
         _show_progress(found["retirement"])
         found = client.post(_PATH, body)
-    _show(found, as_json=as_json)
+    _show(found, as_json=call.as_json)
 
 
 @app.command()
 def restore(
     name: TopicArgument,
     cluster: ClusterOption,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """End a retirement: allow writes, resume the datastreams."""
-    body = {"cluster": cluster, "topic": name, "reason": reason}
-    body |= {"requested_by": requested_by} if requested_by else {}
-    found = connect(at, config, _TIMEOUT_SECONDS).post(f"{_PATH}/restore", body)
-    if as_json:
-        print_json(found)
+    body = {"cluster": cluster, "topic": name, **cause.given}
+    found = call.connect(_TIMEOUT_SECONDS).post(f"{_PATH}/restore", body)
+    if call.printed_json(found):
         return
     console().print(f"topic {name} of {cluster} is restored")
     if emptied := found["retirement"]["emptied"]:
@@ -129,11 +117,10 @@ def restore(
 
 
 @app.command()
-def retirements(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def retirements(call: CallOptions = CallOptions()) -> None:
     """Show the retirements in progress."""
-    found = connect(at, config).get(_PATH)
-    if as_json:
-        print_json(found)
+    found = call.connect().get(_PATH)
+    if call.printed_json(found):
         return
     columns = ["cluster", "topic", "phase", "due", "owners", "requested_by", "problem"]
     rows = [topic | {"due": _due(topic), "owners": ", ".join(topic["owners"])} for topic in found]

@@ -63,7 +63,7 @@ def translate(
     the last synchronisation (see the option groups of datastreams), and shows their age.
     """
     from headrace.clusters.adhoc import one_off
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import duration_seconds
     from headrace.console.terminal import print_json
     from mirror.errors import Unreachable
     from mirror.jobs.groups.failover import plan_without_source
@@ -71,7 +71,7 @@ def translate(
     from mirror.model.identifiers import ClusterRef
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
-    seconds = milliseconds(timeout) / 1000
+    seconds = duration_seconds(timeout)
     with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
         as_of_ms = None
         try:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,9 +25,7 @@ def usage(
     datastream: Annotated[str, typer.Option(help="Only this datastream.", show_default=False)] = "",
     since: Annotated[str, typer.Option(help="Length of the period in whole days, such as 30d.")] = "30d",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every topic and day as CSV.")] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show usage and transfer cost by owner, datastream, topic and day."""
     from headrace.console.durations import milliseconds
@@ -36,19 +33,19 @@ def usage(
     from mirror.errors import InvalidRequest
     from mirror.wording import counted
 
-    if as_csv and as_json:
+    if as_csv and call.as_json:
         raise InvalidRequest("--csv and --json are mutually exclusive")
     days = -(-milliseconds(since, 366 * _DAY_MS) // _DAY_MS)
     filters = {"owner": owner, "datastream": datastream}
     query = {name: value for name, value in filters.items() if value}
-    found = connect(at, config, _TIMEOUT_SECONDS).get("/v1/usage", days=days, limit=_LINES, **query)
-    if as_json:
+    found = call.connect(_TIMEOUT_SECONDS).get("/v1/usage", days=days, limit=_LINES, **query)
+    if call.as_json:
         print_json(found)
     elif as_csv:
         _write_csv(found)
     else:
         _show(found, days)
-    if found["left_out"] and not as_json:
+    if found["left_out"] and not call.as_json:
         left = counted(found["left_out"], "line is", "lines are")
         error_console().print(f"{left} not shown: choose fewer days, an owner or a datastream")
 

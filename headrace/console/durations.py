@@ -27,3 +27,8 @@ def milliseconds(text: str, longest_ms: int = _CENTURY_MS) -> int:
         most = counted(hours, "hour") if hours else counted(days, "day", form=",")
         raise InvalidRequest(f"duration {shown(text)} is too long", advice=f"the maximum is {most}")
     return length_ms
+
+
+def duration_seconds(text: str, longest_ms: int = _CENTURY_MS) -> float:
+    """Parse a duration, and return it in seconds. Parameters and errors as in `milliseconds`."""
+    return milliseconds(text, longest_ms) / 1_000

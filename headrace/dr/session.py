@@ -18,7 +18,7 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.clusters.own_topics import own_topics
 from headrace.console.client import RestClient
-from headrace.console.durations import milliseconds
+from headrace.console.durations import duration_seconds
 from headrace.dr.acts import SwitchoverActs
 from headrace.dr.book import PairBook, fresh_state, store_of, with_settings
 from headrace.dr.datastreams import PairDatastreams
@@ -102,7 +102,7 @@ class PairSession:
         the loss, in records or as a duration. `accepted`: `Loss.figure` that the operator accepts, or empty.
         Raises InvalidRequest if `accepted` is not the measured loss, and the errors of `planned`."""
         self.book.silent.add(self.settings.other(target))  # probably lost, and not required
-        limit = record_limit(max_loss) or LossLimit(seconds=milliseconds(max_loss) / 1000)
+        limit = record_limit(max_loss) or LossLimit(seconds=duration_seconds(max_loss))
         state = self.planned(target, Kind.FAILOVER, limit=limit)
         operation = operation_of(state)
         if operation.step is not Step.LOSS_ACCEPTED or operation.failure:

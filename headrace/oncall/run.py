@@ -102,7 +102,7 @@ class MonitorTerm:
         finally:
             for listener in reversed(self._listeners):
                 listener.stop(_STOP_SECONDS)
-            self._standstill.stop()
+            self._standstill.stop(_STOP_SECONDS)
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import reason_of
@@ -57,7 +58,7 @@ class Identity:
     incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
-class Follower:
+class Follower(BackgroundThread):
     """Follows the plan on one thread, started by `start` and ended by `stop`."""
 
     def __init__(
@@ -70,6 +71,7 @@ class Follower:
         health: Health,
         handover_deadline_seconds: float,
     ) -> None:
+        super().__init__("follower", is_daemon=False)
         self._identity = identity
         self._members, self._measured = shared.membership, shared.measured
         self._supervisor = supervisor
@@ -77,9 +79,7 @@ class Follower:
         self._lease = lease
         self._clock = clock
         self._health = health
-        self._stopping = threading.Event()
         self._deadline = 0.0
-        self._thread = threading.Thread(target=self._run, name="follower")
         self._plan_executor = PlanExecutor(
             shared, supervisor, lease, clock, handover_deadline_seconds, self.wake
         )
@@ -174,7 +174,7 @@ class Follower:
         """Start following the plan."""
         self._supervisor.start()
         self._lost_definitions.start()
-        self._thread.start()
+        super().start()
 
     def drain(self, deadline_seconds: float) -> None:
         """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
@@ -186,10 +186,8 @@ class Follower:
     def stop(self, deadline_seconds: float) -> None:
         """Drain every lane, leave, and join the thread. Safe to call twice."""
         self._deadline = deadline_seconds
-        self._stopping.set()
-        self._inbox.put("wake")
+        super().stop(deadline_seconds + 5)
         if self._thread.ident is not None:
-            self._thread.join(deadline_seconds + 5)
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
@@ -76,7 +77,7 @@ _SHARED_STATE: Final = (Unreachable, CoordinationError)
 """Failures of the coordination store. Failures of the store affect all datastreams, so they end the tick."""
 
 
-class Leader:
+class Leader(BackgroundThread):
     """Runs the leader's ticks on one thread, started by `start` and ended by `stop`."""
 
     def __init__(
@@ -88,6 +89,7 @@ class Leader:
         health: Health,
         tick_interval_seconds: float,
     ) -> None:
+        super().__init__("leader", is_daemon=False)
         self._world_view = world_view
         self._stores = world_view.stores
         self._publisher = EventPublisher(events, publish_events)
@@ -113,9 +115,7 @@ class Leader:
         self._leads_as: LiveInstance | None = None
         self._has_taken_up = False
         self._assessments = AssessmentKeeper(world_view.stores.assessments, clock)
-        self._stopping = threading.Event()
         self._awake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leader")
         self._verdict = RouteVerdict({}, {})
         self._sentence = ""
         self._is_well = True
@@ -164,17 +164,6 @@ class Leader:
     def wake(self) -> None:
         """Note that the shared state changed. Called by watches, from any thread."""
         self._awake.set()
-
-    def start(self) -> None:
-        """Start ticking."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """End the thread. Safe to call twice."""
-        self._stopping.set()
-        self._awake.set()
-        if self._thread.ident is not None:
-            self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
         try:

@@ -58,8 +58,22 @@ def _stage(name: str) -> Mapping[str, Series]:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorMetric:
-    """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
+class LaneInterval:
+    """A lane over `interval_ms` up to `time_ms` (epoch milliseconds)."""
+
+    time_ms: int
+    interval_ms: int
+    instance: str
+    task: str
+    datastream: str
+    source_cluster: str
+    topic: str
+    kafka_partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMetric(LaneInterval):
+    """Measurements of one partition over an interval.
 
     `bytes_copied`: bytes as fetched, usually compressed. `lag_records`: end of the source log minus position,
     at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
@@ -75,14 +89,6 @@ class MirrorMetric:
     `latency_counts`, have a `Series`. Append new fields at the end and increment `MIRROR_METRIC_VERSION`.
     """
 
-    time_ms: int
-    interval_ms: int
-    instance: str
-    task: str
-    datastream: str
-    source_cluster: str
-    topic: str
-    kafka_partition: int
     records_copied: int = field(metadata=_counter("headrace_records", "records copied", of_lanes=True))
     bytes_copied: int = field(metadata=_counter("headrace_bytes", "bytes copied, as fetched"))
     batches: int = field(
@@ -206,9 +212,8 @@ class Drops:
 
 def total_of(drops: Iterable[Drops]) -> Drops:
     """Return the sum of several `Drops`, with the first reason that is not empty."""
-    all_of_them = tuple(drops)
-    reason = next((owner.reason for owner in all_of_them if owner.reason), "")
-    return Drops(sum(owner.count for owner in all_of_them), reason)
+    every = tuple(drops)
+    return Drops(sum(one.count for one in every), next((one.reason for one in every if one.reason), ""))
 
 
 def age_ms(now_ms: int, timestamp: int) -> int | None:
@@ -219,10 +224,8 @@ def age_ms(now_ms: int, timestamp: int) -> int | None:
 
 
 def latency_bucket(milliseconds: float) -> int:
-    """Return the index of the histogram bucket of a latency. Bucket 0 contains latencies up to 1 ms."""
-    if milliseconds <= 1:
-        return 0
-    return min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
+    """Return the index of a latency's bucket; latencies up to the first bound are in bucket 0."""
+    return 0 if milliseconds <= 1 else min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
 
 
 def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
@@ -241,12 +244,9 @@ def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
         return None
     wanted = total * percentile / 100
     seen = 0
-    for index, count in enumerate(counts):
+    for count, upper in zip(counts, LATENCY_BOUNDS_MS, strict=False):
         if count and seen + count >= wanted:
-            if index >= len(LATENCY_BOUNDS_MS):
-                return LATENCY_BOUNDS_MS[-1]
-            upper = LATENCY_BOUNDS_MS[index]
             share = (wanted - seen) / count
-            return share if index == 0 else upper / 2 * 2**share
+            return share if upper == LATENCY_BOUNDS_MS[0] else upper / 2 * 2**share
         seen += count
     return LATENCY_BOUNDS_MS[-1]

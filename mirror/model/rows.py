@@ -2,12 +2,12 @@
 
 A frozen dataclass is the single definition from which both the writer (mirror) and the table (pinot) are
 derived, so they always agree. Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum
--> string; `latency_counts` becomes one long column per bucket.
+-> string; `latency_counts` becomes one long column per bucket, and a nested record its columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
@@ -51,6 +51,8 @@ def columns_of(record: type[Any]) -> tuple[Column, ...]:
     for field in fields(record):
         if field.name == HISTOGRAM_FIELD:
             columns.extend(Column(name, ColumnType.LONG) for name in HISTOGRAM_COLUMNS)
+        elif is_dataclass(hints[field.name]):
+            columns.extend(columns_of(hints[field.name]))
         else:
             columns.append(Column(field.name, _type_of(hints[field.name])))
     return tuple(columns)
@@ -68,6 +70,8 @@ def row_of(record: Any) -> dict[str, int | float | str]:
         value = getattr(record, field.name)
         if field.name == HISTOGRAM_FIELD:
             row.update(zip(HISTOGRAM_COLUMNS, value, strict=True))
+        elif is_dataclass(value):
+            row.update(row_of(value))
         else:
             row[field.name] = UNKNOWN if value is None else value
     return row

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from monitor.alerts.alert import AlertKind, Severity
 from monitor.movement.summary import NEAR_SECONDS
+
+_TIME: Final[Mapping[str, int]] = {"ge": 0}
 
 LATE: Final = AlertKind("HeadraceLatencyObjectiveBreached", Severity.CRITICAL)
 """Records arrive later than the datastream's objective allows; an incident is open."""
@@ -57,8 +60,6 @@ TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
 """A receiver does not accept alerts. The alert is sent to the other receivers."""
-WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
-"""Always fires while the monitor runs and reaches Alertmanager."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
 CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
@@ -69,41 +70,15 @@ AUDIT_DIFFERENCE: Final = AlertKind("HeadraceAuditDifference", Severity.CRITICAL
 """An audit has found unexplained differences between records at the source and at the destination."""
 TOPIC_RETIREMENT: Final = AlertKind("HeadraceTopicRetirement", Severity.WARNING)
 """A topic is sealed and can be deleted after a waiting time."""
+WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
+"""Always fires while the monitor runs and reaches Alertmanager."""
 OF_ITSELF: Final = frozenset(
     {RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE, TOPIC_RETIREMENT}
 )
 """Alerts that do not depend on the evaluation of objectives."""
 
-CATALOGUE: Final = (
-    LATE,
-    HALTED,
-    UNJUDGED,
-    BLIND,
-    BURNING,
-    WEARING,
-    LOSS_AHEAD,
-    STALLED,
-    STOPPED,
-    REWOUND,
-    PAUSED,
-    SOURCE_AWAY,
-    DESTINATION_AWAY,
-    PROCESS_LOST,
-    BROKERS_THROTTLE,
-    TRUNCATED,
-    RECREATED,
-    TRANSACTION,
-    CATCHING_UP,
-    LONG_PAUSE,
-    TIMESTAMPS,
-    RECEIVER_AWAY,
-    RESIZE,
-    CANARY_LOST,
-    CANARY_UNAVAILABLE,
-    AUDIT_DIFFERENCE,
-    TOPIC_RETIREMENT,
-    WATCHDOG,
-)
+CATALOGUE: Final = tuple(kind for kind in tuple(globals().values()) if isinstance(kind, AlertKind))
+"""All alerts, in the order of this module."""
 
 OF_CLUSTERS: Final = frozenset({SOURCE_AWAY, DESTINATION_AWAY, PROCESS_LOST, BROKERS_THROTTLE})
 """Kinds of alerts about several datastreams."""
@@ -129,53 +104,80 @@ class ClockReading(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AlertPatience:
-    """Times that determine when alerts fire and resolve. Most values are seconds for which a condition must
-    last before its alert fires. `keep_seconds`: seconds for which a condition must be absent before its alert
-    resolves. A predicted loss of data causes an alert only if it is at most `loss_within_seconds` away and
-    the backlog is at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of
-    an incident during which short windows of error budgets still contain that incident. `late_seconds`: time
-    for which records must be late continuously. `long_pause_seconds`: age at which a pause by an operator
-    causes an alert."""
+@dataclass(frozen=True)
+class AlertTimes:
+    """Times that operators set. The metadata of a field contains the bounds of its value, with the names that
+    pydantic uses."""
 
-    halted_seconds: float = 30.0
-    unjudged_seconds: float = 600.0
-    blind_seconds: float = 60.0
-    keep_seconds: float = 60.0
-    partitions_seconds: float = 60.0
-    transaction_seconds: float = 900.0
-    loss_seconds: float = 20.0
-    loss_within_seconds: float = NEAR_SECONDS
-    receiver_seconds: float = 120.0
-    catching_up_seconds: float = 1_800.0
-    recovered_seconds: float = 180.0
-    loss_least_share: float = 0.1
-    resize_seconds: float = 600.0
+    halted_after_seconds: float = field(default=30.0, metadata=_TIME)
+    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time.
+    HeadraceLatencyObjectiveBreached fires when records have been late continuously for this time."""
+    unjudged_after_seconds: float = field(default=600.0, metadata=_TIME)
+    """HeadraceDatastreamUnjudged fires when a datastream has had no verdict for this time."""
+    blind_after_seconds: float = field(default=60.0, metadata=_TIME)
+    """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
+    time."""
+    partitions_after_seconds: float = field(default=60.0, metadata=_TIME)
+    """Alerts about partitions fire when partitions have been stalled, paused on an error or waiting for a
+    cluster for this time."""
+    transaction_after_seconds: float = field(default=900.0, metadata=_TIME)
+    """HeadraceTransactionOpen fires when an open transaction has blocked a partition for this time. Brokers
+    abort transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
+    catching_up_after_seconds: float = field(default=1_800.0, metadata=_TIME)
+    """HeadraceCatchingUp fires when partitions have been catching up for this time after a pause, an outage
+    or the creation of the datastream."""
+    paused_after_seconds: float = field(default=86_400.0, metadata=_TIME)
+    """HeadraceLongPause fires when partitions have been paused by an operator for this time."""
+    loss_after_seconds: float = field(default=20.0, metadata=_TIME)
+    """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
+    this time."""
+    loss_within_seconds: float = field(default=NEAR_SECONDS, metadata=_TIME)
+    """HeadraceDataLossAhead fires only if the predicted loss is at most this time away."""
+    loss_least_share: float = field(default=0.1, metadata={"ge": 0, "le": 1})
+    """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
+    receiver_after_seconds: float = field(default=120.0, metadata=_TIME)
+    """If a receiver has accepted no alerts for this time, HeadraceReceiverAway is sent to the other
+    receivers."""
+    resize_after_seconds: float = field(default=600.0, metadata=_TIME)
+    """HeadraceResizeRecommended fires when, for this time, the load or its forecast has required more
+    instances than are live. Instances that are leaving do not count as live."""
+    recovered_after_seconds: float = field(default=180.0, metadata=_TIME)
+    """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
+    stays open for `monitor.close_seconds`."""
+    keep_seconds: float = field(default=60.0, metadata=_TIME)
+    """An alert resolves when its condition has been absent for this time. A condition with shorter
+    interruptions therefore causes a single alert."""
+
+
+@dataclass(frozen=True)
+class AlertPatience(AlertTimes):
+    """Times that determine when alerts fire and resolve. `burnt_seconds`: time after the alert of an incident
+    during which short windows of error budgets still contain that incident. `late_seconds`: time for which
+    records must be late continuously."""
+
     burnt_seconds: float = 2_100.0
     late_seconds: float = 0.0
-    long_pause_seconds: float = 86_400.0
 
     def before(self, kind: AlertKind) -> float:
         """Return the seconds for which a condition must last before its alert fires."""
         waits = {
-            HALTED: self.halted_seconds,
+            HALTED: self.halted_after_seconds,
             LATE: self.late_seconds,
-            UNJUDGED: self.unjudged_seconds,
-            BLIND: self.blind_seconds,
-            TRANSACTION: self.transaction_seconds,
-            CATCHING_UP: self.catching_up_seconds,
-            LOSS_AHEAD: self.loss_seconds,
-            RECEIVER_AWAY: self.receiver_seconds,
-            RESIZE: self.resize_seconds,
-            CANARY_UNAVAILABLE: self.partitions_seconds,
+            UNJUDGED: self.unjudged_after_seconds,
+            BLIND: self.blind_after_seconds,
+            TRANSACTION: self.transaction_after_seconds,
+            CATCHING_UP: self.catching_up_after_seconds,
+            LOSS_AHEAD: self.loss_after_seconds,
+            RECEIVER_AWAY: self.receiver_after_seconds,
+            RESIZE: self.resize_after_seconds,
+            CANARY_UNAVAILABLE: self.partitions_after_seconds,
         }
-        return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
+        return waits.get(kind, self.partitions_after_seconds if kind in OF_PARTITIONS else 0.0)
 
     def after(self, kind: AlertKind) -> float:
         """Return the seconds for which a condition must be absent before its alert resolves."""
         if kind is LATE:
-            return self.recovered_seconds
+            return self.recovered_after_seconds
         return (
             self.keep_seconds
             if kind in (HALTED, UNJUDGED, CANARY_UNAVAILABLE, AUDIT_DIFFERENCE) or kind in OF_PARTITIONS

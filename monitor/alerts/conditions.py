@@ -69,8 +69,8 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _SeenCondition] = {}
-        self._outages = Outages(patience.catching_up_seconds, patience.partitions_seconds)
-        self._halts = Outages(patience.catching_up_seconds)
+        self._outages = Outages(patience.catching_up_after_seconds, patience.partitions_after_seconds)
+        self._halts = Outages(patience.catching_up_after_seconds)
         """Datastreams with an alert about partitions. Records that are late as a consequence do not cause a
         second alert."""
         self._following: frozenset[str] = frozenset()
@@ -279,7 +279,7 @@ class Conditions:
                     found[alert.key] = alert
             patience = self._patience
             loss = loss_alert(name, moving, patience.loss_within_seconds, patience.loss_least_share)
-            pause = pause_alert(name, moving, now.ms, patience.long_pause_seconds)
+            pause = pause_alert(name, moving, now.ms, patience.paused_after_seconds)
             found |= {alert.key: alert for alert in (loss, pause) if alert is not None}
         if not movements.is_complete:
             fires = {key: held for key, held in self._held.items() if held.fires}
@@ -380,7 +380,7 @@ class Conditions:
         if now.seconds - condition.since.seconds >= self._patience.before(condition.alert.kind):
             return True
         missed_since = self._missed_since.get(condition.alert.datastream, now.seconds)
-        is_long = now.seconds - missed_since >= self._patience.recovered_seconds
+        is_long = now.seconds - missed_since >= self._patience.recovered_after_seconds
         return condition.alert.kind is LATE and is_long
 
 

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, Field, PlainSerializer, SecretStr, model_validator
 
-from mirror.options import Seconds, Settings
+from mirror.options import DerivedSettings, Seconds, Settings
 from monitor.alerts.alert import ALERTNAME
-from monitor.alerts.catalogue import AlertPatience
+from monitor.alerts.catalogue import AlertPatience, AlertTimes
 from monitor.alerts.silence import Silence
-from monitor.movement.summary import NEAR_SECONDS
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver", "topic"}
@@ -166,49 +165,11 @@ class SilenceSettings(Settings):
     """Reason for the silence; written to the log."""
 
 
-class AlertSettings(Settings):
+class AlertSettings(DerivedSettings, AlertTimes):
     """Conditions, content and receivers of alerts."""
 
-    halted_after_seconds: float = Field(default=30.0, ge=0)
-    """HeadraceDatastreamHalted fires when part of a datastream has not been copied for this time.
-    HeadraceLatencyObjectiveBreached fires when records have been late continuously for this time."""
-    unjudged_after_seconds: float = Field(default=600.0, ge=0)
-    """HeadraceDatastreamUnjudged fires when a datastream has had no verdict for this time."""
-    blind_after_seconds: float = Field(default=60.0, ge=0)
-    """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
-    time."""
-    partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """Alerts about partitions fire when partitions have been stalled, paused on an error or waiting for a
-    cluster for this time."""
-    transaction_after_seconds: float = Field(default=900.0, ge=0)
-    """HeadraceTransactionOpen fires when an open transaction has blocked a partition for this time. Brokers
-    abort transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
-    catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
-    """HeadraceCatchingUp fires when partitions have been catching up for this time after a pause, an outage
-    or the creation of the datastream."""
-    paused_after_seconds: float = Field(default=86_400.0, ge=0)
-    """HeadraceLongPause fires when partitions have been paused by an operator for this time."""
-    loss_after_seconds: float = Field(default=20.0, ge=0)
-    """HeadraceDataLossAhead fires when a loss of uncopied records has been predicted without interruption for
-    this time."""
-    loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """HeadraceDataLossAhead fires only if the loss is predicted to happen within this time."""
-    loss_least_share: float = Field(default=0.1, ge=0, le=1)
-    """HeadraceDataLossAhead fires only if the backlog is at least this share of the source's log."""
-    receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """If a receiver has accepted no alerts for this time, HeadraceReceiverAway is sent to the other
-    receivers."""
-    resize_after_seconds: float = Field(default=600.0, ge=0)
-    """HeadraceResizeRecommended fires when, for this time, the load or its forecast has required more
-    instances than are live. Instances that are leaving do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
     """Time by which HeadraceResizeRecommended fires before the first hour that requires more instances."""
-    recovered_after_seconds: float = Field(default=180.0, ge=0)
-    """HeadraceLatencyObjectiveBreached resolves when the objective has been met for this time; the incident
-    stays open for `monitor.close_seconds`."""
-    keep_seconds: float = Field(default=60.0, ge=0)
-    """An alert resolves when its condition has been absent for this time. A condition with shorter
-    interruptions therefore causes a single alert."""
     gather_seconds: float = Field(default=10.0, ge=0)
     """A new alert is delayed by this time, so that other alerts can be sent in the same message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
@@ -242,23 +203,7 @@ class AlertSettings(Settings):
 
     def patience(self) -> AlertPatience:
         """Return the time for which each condition must last before its alert fires."""
-        return AlertPatience(
-            self.halted_after_seconds,
-            self.unjudged_after_seconds,
-            self.blind_after_seconds,
-            self.keep_seconds,
-            self.partitions_after_seconds,
-            self.transaction_after_seconds,
-            self.loss_after_seconds,
-            self.loss_within_seconds,
-            self.receiver_after_seconds,
-            self.catching_up_after_seconds,
-            self.recovered_after_seconds,
-            self.loss_least_share,
-            self.resize_after_seconds,
-            late_seconds=self.halted_after_seconds,
-            long_pause_seconds=self.paused_after_seconds,
-        )
+        return AlertPatience(**self.values(), late_seconds=self.halted_after_seconds)
 
     def silenced(self) -> list[Silence]:
         """Return the configured silences, including expired silences."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pinot.client import PinotClient
 from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
 from pinot.rows import checked_rows
-from pinot.tables import UNKNOWN, PartitionMetricHourly
+from pinot.tables import UNKNOWN, LogGrowth, PartitionMetricHourly, SampledPartition
 from pinot.time_range import TimeRange
 
 HOUR_MS: Final = 3_600_000
@@ -84,11 +84,7 @@ def _hourly(hour: Hour, row: list[Any]) -> PartitionMetricHourly:
     messages_known = row[12] >= 0
     return PartitionMetricHourly(
         hour_ms=hour.hour_ms,
-        datacenter=row[0],
-        cluster=hour.cluster,
-        topic=row[1],
-        kafka_partition=int(row[2]),
-        broker=int(row[3]),
+        partition=SampledPartition(row[0], hour.cluster, row[1], int(row[2]), int(row[3])),
         samples=int(row[4]),
         mean_bytes_per_second=float(row[5]),
         p95_bytes_per_second=float(row[6]),
@@ -99,7 +95,6 @@ def _hourly(hour: Hour, row: list[Any]) -> PartitionMetricHourly:
         max_messages_per_second=float(row[11]) if messages_known else UNKNOWN,
         mean_bytes_out_per_second=float(row[13]) if row[14] >= 0 else UNKNOWN,
         size_bytes=float(row[15]),
-        growth_bytes=float(row[16]),
-        growth_ms=int(row[17]),
+        growth=LogGrowth(float(row[16]), int(row[17])),
         shrunk=int(row[18]),
     )

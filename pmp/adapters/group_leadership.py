@@ -15,40 +15,25 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from librdkafka.settings import consumer_settings
 from mirror.settings import KafkaCluster
+from pmp.rounds import ThreadService
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS: Final = 0.2
 
 
-class GroupLeadership:
-    """`is_leader` is safe to call from any thread. `start` joins the group, `stop` leaves it."""
+class GroupLeadership(ThreadService):
+    """`is_leader` is safe to call from any thread. `start` joins the group, whose topic must exist; `stop`
+    leaves it, so that another sampler leads immediately."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        super().__init__("sampler-leadership")
         self._cluster = cluster
         self._topic = topic
-        self._stopped = threading.Event()
         self._leads = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.failure: Exception | None = None
 
     def is_leader(self) -> bool:
         """Return whether this sampler is the leader."""
         return self._leads.is_set()
-
-    def start(self) -> None:
-        """Join the group in the background; the topic must exist."""
-        self._thread = threading.Thread(target=self._run, name="sampler-leadership")
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Leave the group, so that another sampler leads immediately. Safe to call twice."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(deadline_seconds)
-
-    def is_running(self) -> bool:
-        """Return whether the thread is alive; `failure` has the reason if it ended."""
-        return self._thread is not None and self._thread.is_alive()
 
     def _run(self) -> None:
         group = f"headrace-sampler-{self._topic}"
@@ -60,7 +45,7 @@ class GroupLeadership:
         consumer = Consumer(settings)
         try:
             consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked)
-            while not self._stopped.is_set():
+            while not self._stopping.is_set():
                 consumer.poll(_POLL_SECONDS)
         except KafkaException as error:
             self.failure = error

@@ -41,7 +41,8 @@ class HourlyTopic:
             )
         self._error = None
         for row in rows:
-            key = f"{row.cluster}/{row.topic}/{row.kafka_partition}".encode()
+            place = row.partition
+            key = f"{place.cluster}/{place.topic}/{place.kafka_partition}".encode()
             self._produce(self._producer, key, self._encoded(row))
         left = self._producer.flush(_FLUSH_SECONDS)
         if self._error is not None:

@@ -34,6 +34,7 @@ from pmp.job.first_samples import awaited
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
 from pmp.job.streams import Configuration, QueryStream, start_stream, streams
+from pmp.rounds import ThreadService
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
@@ -70,8 +71,8 @@ class RunningQuery:
     last_report: str = ""
 
 
-class PmpService:
-    """Service: `start` starts the queries, `stop` stops them."""
+class PmpService(ThreadService):
+    """Service: `start` starts the queries, `stop` stops them after their batches."""
 
     def __init__(
         self,
@@ -83,13 +84,13 @@ class PmpService:
     ) -> None:
         """`stopped`: event that a stop signal sets too, so that processes ended by the signal do not count as
         failed."""
+        super().__init__("pmp")
+        self._stopping = stopped or self._stopping
         self._session = session
         self._configuration = configuration
         self._clock = clock
         self._metrics = metrics or JobMetrics()
         self._executors = watch_of(session, self._metrics)
-        self._stopped = stopped or threading.Event()
-        self._thread: threading.Thread | None = None
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
         self._locks: CheckpointLocks | None = None
         self._running: dict[str, RunningQuery] = {}
@@ -99,7 +100,6 @@ class PmpService:
         self._refused = ""
         self._outages: RepeatedErrors[str] = RepeatedErrors()
         self._waits: RepeatedErrors[str] = RepeatedErrors()
-        self.failure: Exception | None = None
 
     def start(self) -> None:
         """Load the configuration and start every cluster's query.
@@ -108,18 +108,7 @@ class PmpService:
         """
         self._reload()
         self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
-        self._thread = threading.Thread(target=self._run, name="pmp")
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the queries after their batches, up to the deadline. Safe to call twice."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(deadline_seconds)
-
-    def is_running(self) -> bool:
-        """Return whether the thread is alive; `failure` has the reason if it ended."""
-        return self._thread is not None and self._thread.is_alive()
+        super().start()
 
     def problems(self) -> dict[str, str]:
         """Return the problem of each cluster and of the `configuration`; empty if every cluster is read."""
@@ -133,7 +122,7 @@ class PmpService:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.wait(_TICK_SECONDS):
+            while not self._stopping.wait(_TICK_SECONDS):
                 self._tick()
         except Exception as error:  # noqa: BLE001 - top of a service loop
             self._ended_by(error)
@@ -147,7 +136,7 @@ class PmpService:
             self.failure = error
             if not isinstance(error, HeadraceError):
                 _log.exception("job failed")
-        elif self._stopped.wait(_SIGNAL_SECONDS):
+        elif self._stopping.wait(_SIGNAL_SECONDS):
             _log.info("Spark was stopped by the signal; the next start repeats unfinished batches")
         else:
             self.failure = AnalyticsError(
@@ -287,7 +276,7 @@ class PmpService:
     def _note_failure(self, name: str, running: RunningQuery, error: BaseException | None) -> None:
         """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""
         running.query = None
-        if self._stopped.is_set():
+        if self._stopping.is_set():
             return
         if not is_alive(self._session):
             raise AnalyticsError("Spark ended") from error

@@ -8,7 +8,7 @@ from typing import Final
 from assigner.advice.settings import AdviceSettings
 from assigner.planner import LoadPlanner
 from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from assigner.what_if.document import Fallback
 from headrace.foresight.turn import History, Means
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads

@@ -40,7 +40,7 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
-from mirror.instance.losses.definition_file import DefinitionMemory, NoMemory
+from mirror.instance.losses.definition_file import DefinitionFile
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
@@ -140,7 +140,7 @@ class FollowerRig:
         name: str = "one",
         clock: ManualClock | None = None,
         rest_address: str = "127.0.0.1:1",
-        memory: DefinitionMemory | None = None,
+        memory: DefinitionFile | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.session: FakeSession = server.session()
@@ -165,7 +165,7 @@ class FollowerRig:
             CostStore(self.session),
             BoundClusters(self.session),
             FirstPartitionsStore(self.session),
-            LossWatch(self.session, memory or NoMemory()),
+            LossWatch(self.session, memory or DefinitionFile(None, InstanceName(name))),
             callbacks,
         )
         self.follower = Follower(

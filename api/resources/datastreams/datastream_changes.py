@@ -127,15 +127,17 @@ class UpdateBody(_ReturnedBody):
                 present.objective,
             ),
             metadata=metadata,
-            name=self.name or None,
-            source=cluster_of_address(self.source.cluster) if self.source.cluster else None,
-            destination=cluster_of_address(place.cluster) if place.cluster else None,
-            naming=(
-                problems.attempt("/destination/name", lambda: TopicNaming(place.name), None)
-                if place.name
-                else None
-            ),
-            start=read_start("the start", self.start) if self.start else None,
+            fixed={
+                "/name": self.name or None,
+                "/source/cluster": cluster_of_address(self.source.cluster) if self.source.cluster else None,
+                "/destination/cluster": cluster_of_address(place.cluster) if place.cluster else None,
+                "/destination/name": (
+                    problems.attempt("/destination/name", lambda: TopicNaming(place.name), None)
+                    if place.name
+                    else None
+                ),
+                "/start": read_start("the start", self.start) if self.start else None,
+            },
             pointers=pointers,
         )
 

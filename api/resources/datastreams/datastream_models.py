@@ -29,10 +29,8 @@ from mirror.errors import InvalidRequest, RefusedFields
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
-from mirror.model.datastreams.audit_mode import DEFAULT_AUDIT, LONGEST_LATENESS_SECONDS, AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
-from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import (
     HIGHEST_PERCENT,
     LARGEST_OBJECTIVE_MS,
@@ -54,6 +52,8 @@ from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
+_UNGROUPED: Final = ("monitor", "canary", "audit", "audit_lateness_seconds")
+"""Options of requests and responses that are in no object."""
 _TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
 
 
@@ -90,12 +90,13 @@ StartText = Annotated[
 PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]]]
 
 
-def with_options(group: str) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator that adds the options of a group as fields of a model."""
+def with_options(*groups: str) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the options of groups as fields of a model."""
 
     def decorate(model: type[_Model]) -> type[_Model]:
         fields: dict[str, Any] = {
             option.field: (_annotation(option), Field(default=option.default, description=option.text))
+            for group in groups
             for option in options_of(group)
         }
         return create_model(
@@ -209,6 +210,7 @@ class PlacementBody(StrictModel):
     one."""
 
 
+@with_options(*_UNGROUPED)
 class OptionFields(StrictModel, SharedFields):
     """Options of a datastream, in requests and responses."""
 
@@ -218,17 +220,6 @@ class OptionFields(StrictModel, SharedFields):
     objective: ObjectiveBody | None = None
     objectives: list[ServiceObjectiveBody] = Field(default=[], max_length=MOST_OBJECTIVES)
     """Further objectives, each with a target over a period. Duplicates are rejected."""
-    monitor: Annotated[Mode | None, _ByName] = None
-    """Reaction of the monitor to a breach: request a rebalance that can help, or only report the rebalance;
-    null: default from the monitor's settings."""
-    canary: bool = False
-    """Write one record per second to a separate topic at the source, and measure its arrival at the
-    destination."""
-    audit: Annotated[AuditMode, _ByName] = DEFAULT_AUDIT
-    """Continuous comparison of the source with the destination."""
-    audit_lateness_seconds: Annotated[int, Field(ge=1, le=LONGEST_LATENESS_SECONDS)] | None = None
-    """Longest time from the timestamp of a record to its arrival at the source. Null: the value of the
-    settings."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
@@ -238,12 +229,11 @@ class OptionFields(StrictModel, SharedFields):
     """User-defined metadata keys, and Brooklin's metadata keys that have no field here."""
 
 
+@with_options("guarantee")
 class ChoicesBody(OptionFields):
     """Options that Brooklin's interface expresses as metadata keys. `metadata` may set the keys instead of
     these fields, or in addition with the same values."""
 
-    guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
-    """Delivery guarantee for every record when processes, brokers and networks fail."""
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()
     groups: GroupsBody = GroupsBody()
@@ -428,14 +418,14 @@ class DatastreamAnswer(OptionFields):
                 else None
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
-            **{name: typed[name] for name in ("monitor", "canary", "audit", "audit_lateness_seconds")},
+            **{name: typed[name] for name in _UNGROUPED},
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(pause) for topic, pause in datastream.pauses.items()},
-            halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
+            halt=HaltAnswer(**asdict(datastream.halt)) if datastream.halt is not None else None,
             planning=PlanningAnswer.of(planning) if planning is not None else None,
         )
 

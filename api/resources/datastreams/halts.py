@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from api.http.problems import StrictModel
+from api.http.problems import SharedFields, StrictModel
 from api.resources.operations import OperationAnswer
 from mirror.model import bounds
 from mirror.model.datastreams.change import FieldProblems
-from mirror.model.datastreams.datastream import Halt, PartitionPause
+from mirror.model.datastreams.datastream import PartitionPause
 
 
 class _EndingBody(StrictModel):
@@ -71,39 +72,19 @@ class HaltAnswer(StrictModel):
     until_ms: int | None = None
     """Time at which the pause expires (epoch ms); null: until resumed."""
 
-    @classmethod
-    def from_halt(cls, halt: Halt) -> HaltAnswer:
-        """Return the JSON form."""
-        return cls(
-            reason=halt.reason,
-            since_ms=halt.since_ms,
-            requested_by=halt.requested_by,
-            until_ms=halt.until_ms,
-        )
 
-
-class PauseAnswer(StrictModel):
+class PauseAnswer(HaltAnswer, SharedFields):
     """Paused partitions of one topic."""
 
     partitions: list[int] | None
     """Partition numbers; null: the whole topic."""
-    reason: str
-    since_ms: int
-    requested_by: str
-    until_ms: int | None = None
-    """Time at which the pause expires (epoch ms); null: until resumed."""
 
     @classmethod
     def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
         """Return the JSON form."""
-        numbers = None if pause.numbers is None else sorted(pause.numbers)
-        return cls(
-            partitions=numbers,
-            reason=pause.reason,
-            since_ms=pause.since_ms,
-            requested_by=pause.requested_by,
-            until_ms=pause.until_ms,
-        )
+        cause = asdict(pause)
+        numbers = cause.pop("numbers")
+        return cls(partitions=None if numbers is None else sorted(numbers), **cause)
 
 
 class MoveBody(StrictModel):

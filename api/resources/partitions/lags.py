@@ -90,17 +90,8 @@ class PartitionLag(PartitionState):
             task=owner.task if owner else None,
             instance=owner.instance if owner else None,
             state=lane.phase,
-            by=lane.by,
             reason=lane.reason,
-            lag_records=lane.lag_records,
-            lag_ms=lane.lag_ms,
-            position=lane.position,
-            source_end=lane.source_end,
-            bytes_per_second=lane.bytes_per_second,
-            timestamp_offset_seconds=lane.timestamp_offset_seconds,
-            movement=lane.movement,
-            source_window=lane.source_window,
-            destination_window=lane.destination_window,
+            **{name: getattr(lane, name) for name in PartitionState.model_fields},
         )
 
     @classmethod
@@ -112,14 +103,10 @@ class PartitionLag(PartitionState):
             task=owner.task,
             instance=owner.instance,
             state=state,
-            by=None,
             reason=reason,
             lag_records=None,
             lag_ms=None,
-            position=None,
-            source_end=None,
             bytes_per_second=None,
-            movement=None,
         )
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, error_console, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 FileOption = Annotated[
     Path | None,
     typer.Option("--file", help="Token file (default: api.access.token_file).", show_default=False),

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import ConfigOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 
 @app.callback()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.datastreams.connection import connect
+from headrace.commands.calls import CallOptions
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from monitor.latency import LatencyVerdict
 
 
-app = typer.Typer()
+app = CommandGroup()
 
 
 @app.callback(invoke_without_command=True)
@@ -89,11 +90,10 @@ def _show(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> None:
 
 
 @app.command()
-def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def advise(call: CallOptions = CallOptions()) -> None:
     """Show the tasks and instances needed now and in coming hours."""
-    found = connect(at, config).get("/v1/advice")
-    if as_json:
-        print_json(found)
+    found = call.connect().get("/v1/advice")
+    if call.printed_json(found):
         return
     console().print(found["sentence"])
     if found["why"]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import console, print_json
+from headrace.commands.calls import CallOptions, CauseOptions
+from headrace.console.terminal import console
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -28,25 +27,19 @@ def acting(
         SwitchState | None,
         typer.Argument(help="on allows monitors to request rebalances, off forbids it (default: show)."),
     ] = None,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show or set whether monitors may request rebalances.
 
     Also shows the rebalances that monitors requested in the last 24 hours."""
-    client = connect(at, config)
+    client = call.connect()
     if wish is None:
         found = client.get("/v1/monitor")
     else:
-        body = {"acting": wish is SwitchState.ON, "reason": reason}
-        by = {"requested_by": requested_by} if requested_by else {}
-        found = client.patch("/v1/monitor", body | by, "*")
-    if as_json:
-        print_json(found)
-    else:
+        body = {"acting": wish is SwitchState.ON, **cause.given}
+        found = client.patch("/v1/monitor", body, "*")
+    if not call.printed_json(found):
         _show(found)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.durations import milliseconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,21 +17,18 @@ if TYPE_CHECKING:
     from pinot.schemas import Placement
     from pinot.tables import Table
 
-app = typer.Typer(no_args_is_help=True)
-
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings file (TOML).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = CommandGroup(no_args_is_help=True)
 
 
 @app.command()
 def apply(
-    config: Config = None,
+    config: ConfigOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
     recreate: Annotated[
         list[str] | None,
         typer.Option(help="Drop this table with its rows, and ingest its topic again; repeatable."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Create or update topics and tables to match definitions.
 
@@ -66,8 +64,8 @@ def query(
     at: Annotated[
         int | None, typer.Option(metavar="EPOCH_MS", help="End of the time range (default: now).")
     ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a named query on Pinot."""
     from headrace.settings import load_settings

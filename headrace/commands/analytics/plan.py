@@ -139,7 +139,7 @@ def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
     if the service has not planned the datastream yet."""
     if not name:
         return {}
-    from headrace.commands.datastreams.connection import connect
+    from headrace.commands.calls import connect
     from mirror.errors import InvalidRequest
 
     groups = connect(at, config).get("/v1/plan", datastream=name, tasks="false")["groups"]

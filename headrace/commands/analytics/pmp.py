@@ -6,46 +6,30 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from headrace.commands.analytics.metrics_page import serve_metrics
-from headrace.commands.analytics.pinot import AsJson, Config
-from headrace.console.durations import milliseconds
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.durations import duration_seconds, milliseconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, print_json, print_table
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
     from mirror.settings import KafkaCluster
     from pmp.rollup import Rollup
+    from pmp.rounds import ThreadService
 
 
-class BackgroundService(Protocol):
-    """A background service of a long-running command."""
-
-    failure: Exception | None
-
-    def start(self) -> None:
-        """Start in the background."""
-        ...
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Stop the service, and join its thread."""
-        ...
-
-    def is_running(self) -> bool:
-        """Return whether the service is still running."""
-        ...
-
-
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 _STOP_SECONDS: Final = 20.0
 
 
 @app.command()
-def run(config: Config = None) -> None:
+def run(config: ConfigOption = None) -> None:
     """Run the Spark job that feeds samples to Pinot.
 
     The job writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or
@@ -84,7 +68,7 @@ def run(config: Config = None) -> None:
         return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
 
     _create_topics(settings)
-    services: list[BackgroundService] = [PmpService(session, read_again, SystemClock(), metrics, stopping)]
+    services: list[ThreadService] = [PmpService(session, read_again, SystemClock(), metrics, stopping)]
     if settings.pmp.rollup.enabled and job.shard == 0:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
@@ -130,7 +114,7 @@ def _rollup(settings: HeadraceSettings) -> Rollup:
 @app.command()
 def sampler(
     cluster: Annotated[str, typer.Option(help="Alias of the measured cluster.")],
-    config: Config = None,
+    config: ConfigOption = None,
     interval: Annotated[
         str, typer.Option(help="Time between samples, such as 5s (default: from the settings).")
     ] = "",
@@ -148,7 +132,7 @@ def sampler(
     from pmp.settings import SampledCluster
 
     settings = load_settings(config)
-    seconds = milliseconds(interval) / 1000 if interval else settings.pmp.sampler.interval_seconds
+    seconds = duration_seconds(interval) if interval else settings.pmp.sampler.interval_seconds
     configure_logs(settings.logging, process="sampler", cluster=cluster)
     kafka = _cluster(settings, cluster)
     sampled = settings.pmp.clusters.get(cluster, SampledCluster())
@@ -189,8 +173,8 @@ def loads(
     statistic: Annotated[
         str, typer.Option(help="Statistic: mean, p95 or max (default: from the settings).")
     ] = "",
-    config: Config = None,
-    as_json: AsJson = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
@@ -266,13 +250,13 @@ def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Eve
     return event
 
 
-def _until_stopped(services: Sequence[BackgroundService], stopping: threading.Event) -> None:
+def _until_stopped(services: Sequence[ThreadService], stopping: threading.Event) -> None:
     """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
     Raises the error of a service that failed.
     """
     _heed_stop_signals(stopping)  # Spark has installed its own handler
-    started: list[BackgroundService] = []
+    started: list[ThreadService] = []
     try:
         for service in services:
             service.start()

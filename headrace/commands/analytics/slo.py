@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import ReasonOption, WhoOption, complete_name, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import complain, console, print_json, print_yaml
+from headrace.commands.calls import CallOptions, CauseOptions
+from headrace.commands.datastreams.connection import complete_name
+from headrace.console.option_groups import CommandGroup
+from headrace.console.terminal import complain, console, print_yaml
 from headrace.errors import EXIT_FAILED
 from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 
 @app.command("export")
@@ -25,25 +26,21 @@ def export_slos(
         list[str] | None,
         typer.Argument(help="Datastreams (default: all).", autocompletion=complete_name),
     ] = None,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Print objectives as OpenSLO v1 documents (YAML)."""
     from headrace.console.resources import DATASTREAMS, path_of
     from mirror.model.datastreams.objectives.objective import Objective
     from monitor.objectives.openslo import NamedObjective, to_document
 
-    client = connect(at, config)
+    client = call.connect()
     found = [client.get(path_of(name)) for name in names] if names else client.get(DATASTREAMS)
     documents = [
         to_document(NamedObjective(definition["name"], Objective(**objective)), definition["owner"])
         for definition in found
         for objective in definition.get("objectives", [])
     ]
-    if as_json:
-        print_json(documents)
-    else:
+    if not call.printed_json(documents):
         print_yaml(documents, several=True)
 
 
@@ -54,11 +51,8 @@ def import_slos(
         typer.Argument(help="OpenSLO files (YAML or JSON), folders of such files, or - for stdin."),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Replace objectives by the objectives in OpenSLO documents.
 
@@ -71,21 +65,19 @@ def import_slos(
     wanted = by_datastream(document for path in files for document in documents_of(path))
     if not wanted:
         raise InvalidRequest(f"no document found in {', '.join(files)}")
-    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    client = call.connect()
     outcomes: dict[str, str] = {}
     failed: dict[str, str] = {}
     for name, objectives in wanted.items():
         try:
             outcomes[name] = _import_one(
-                client, name, [asdict(objective) for objective in objectives], cause, dry_run
+                client, name, [asdict(objective) for objective in objectives], cause.fields, dry_run
             )
         except Unreachable:
             raise
         except HeadraceError as error:
             failed[name] = str(error)
-    if as_json:
-        print_json({"imported": outcomes, "failed": failed})
-    else:
+    if not call.printed_json({"imported": outcomes, "failed": failed}):
         for name, outcome in outcomes.items():
             console().print(f"{name}: {outcome}")
         for name, why in failed.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
-from headrace.commands.datastreams.wait_options import TimeoutOption, seconds_to_wait
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, CauseOptions
+from headrace.commands.datastreams.wait_options import WaitOptions
 from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERS: Final = 3
 _WOULD: Final = {"change": "would change", "create": "would be created", "delete": "would be deleted"}
+
+
+@dataclass(frozen=True)
+class _DeletionWait(WaitOptions):
+    """Whether and how long to wait for deletions."""
+
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Wait until deletions are complete; incomplete deletions count as failed."
+        ),
+    ] = False
 
 
 def apply(
@@ -45,18 +57,9 @@ def apply(
             help="KEY=VALUE metadata of datastreams that --prune may delete; repeatable.", show_default=False
         ),
     ] = None,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait", help="Wait until deletions are complete; incomplete deletions count as failed."
-        ),
-    ] = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    waiting: _DeletionWait = _DeletionWait(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Create and change datastreams to match files.
 
@@ -70,22 +73,22 @@ def apply(
 
     scope = _scope(owner, label or []) if prune or owner or label else None
     _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
-    seconds = seconds_to_wait(wait, timeout, is_done=not (dry_run or check), how="with --dry-run or --check")
+    seconds = waiting.seconds(is_done=not (dry_run or check), how="with --dry-run or --check")
     is_asked = not (yes or dry_run or check)
-    _require_confirmation(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
-    manifests, client = read_manifests(files), connect(at, config)
+    _require_confirmation(is_asked and (call.as_json or STDIN in files or not sys.stdin.isatty()))
+    manifests, client = read_manifests(files), call.connect()
     found = find_difference(client, manifests, scope)
-    if not as_json:
+    if not call.as_json:
         _show(found)
     does_it = bool(found.steps) and not (found.refused or dry_run or check)
     if does_it and is_asked and not typer.confirm("apply these changes?", err=True):
         complain("no changes applied")
         raise typer.Exit(EXIT_FAILED)
-    failed = carry_out(client, found.steps, reason, requested_by) if does_it else {}
+    failed = carry_out(client, found.steps, cause.reason, cause.requested_by) if does_it else {}
     if does_it and seconds is not None:
         deleted = (step.name for step in found.of(StepKind.DELETE) if step.name not in failed)
         failed |= remaining_datastreams(client, deleted, seconds)
-    if as_json:
+    if call.as_json:
         print_json(_document(found, failed, is_applied=does_it))
     elif does_it:
         _print_steps(found.steps, failed)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import NameArgument, connect
+from headrace.commands.calls import connect
+from headrace.commands.datastreams.connection import NameArgument
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import age_text, path_of, path_of_consumer_group
 from headrace.console.terminal import console, print_json, print_table

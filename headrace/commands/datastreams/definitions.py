@@ -7,14 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import (
-    NameArgument,
-    ReasonOption,
-    WhoOption,
-    connect,
-    show_outcome,
-)
-from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
+from headrace.commands.calls import CallOptions, CauseOptions, ServiceOptions
+from headrace.commands.datastreams.connection import NameArgument, show_outcome
+from headrace.commands.options import DocumentOutput, Output
 from headrace.console.datastreams.changes import print_update_plan
 from headrace.console.datastreams.fields import document_of, patch_of, unset_names, with_fields
 from headrace.console.resources import DATASTREAMS, path_of
@@ -34,18 +29,14 @@ def create(
     name: NameArgument,
     pairs: PairsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result without creating it.")] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
     **options: Any,
 ) -> None:
     """Create a datastream; the leader plans and starts it."""
     body = {"name": name, **document_of(options, pairs or ())}
-    cause = {"reason": reason, "requested_by": requested_by}
-    answer = connect(at, config).create(DATASTREAMS, body, dry_run=dry_run, **cause)
-    show_outcome(answer, as_json=as_json, dry_run=dry_run)
+    answer = call.connect().create(DATASTREAMS, body, dry_run=dry_run, **cause.fields)
+    show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
 
 
 @with_fields(creates=False)
@@ -62,11 +53,8 @@ def update(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show changes and moves without applying them.")
     ] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
     **options: Any,
 ) -> None:
     """Change a datastream while it runs.
@@ -74,14 +62,13 @@ def update(
     Only added partitions start, and only removed partitions stop. An update that stops partitions lists them
     and asks for confirmation.
     """
-    client, path = connect(at, config), path_of(name)
+    client, path = call.connect(), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
-    cause = {"reason": reason, "requested_by": requested_by}
     version = client.version(path)
     if not (dry_run or yes) and not changes.keys().isdisjoint(_SELECTING):
-        _confirm_stops(client.patch(path, changes, version, dry_run=True), as_json=as_json)
-    answer = client.patch(path, changes, version, dry_run=dry_run, **cause)
-    show_outcome(answer, as_json=as_json, dry_run=dry_run)
+        _confirm_stops(client.patch(path, changes, version, dry_run=True), as_json=call.as_json)
+    answer = client.patch(path, changes, version, dry_run=dry_run, **cause.fields)
+    show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
 
 
 def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
@@ -121,15 +108,13 @@ def list_all(
     destination: Annotated[
         str | None, typer.Option(help="Show only datastreams that copy to this cluster.", show_default=False)
     ] = None,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """List datastreams, optionally filtered."""
     given = {"owner": owner, "status": status, "source": source, "destination": destination}
     wanted = {name: value for name, value in given.items() if value is not None and value != []}
-    found = connect(at, config).get(DATASTREAMS, **wanted)
-    if as_json or output is Output.JSON:
+    found = call.connect().get(DATASTREAMS, **wanted)
+    if call.as_json or output is Output.JSON:
         print_json(found)
         return
     if output is Output.YAML:
@@ -176,11 +161,10 @@ def get(
     output: Annotated[
         DocumentOutput, typer.Option("--output", "-o", help="Output format.")
     ] = DocumentOutput.JSON,
-    at: AtOption = "",
-    config: ConfigOption = None,
+    service: ServiceOptions = ServiceOptions(),
 ) -> None:
     """Show a datastream as JSON or YAML."""
-    found = connect(at, config).get(path_of(name))
+    found = service.connect().get(path_of(name))
     if output is DocumentOutput.YAML:
         print_yaml([found])
     else:

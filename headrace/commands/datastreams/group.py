@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import typer
-
 from headrace.commands.datastreams import definitions, losses, plans, reads, states
+from headrace.console.option_groups import CommandGroup
 
-app: Final = typer.Typer(no_args_is_help=True)
+app: Final = CommandGroup(no_args_is_help=True)
 for command in (
     definitions.create,
     definitions.update,

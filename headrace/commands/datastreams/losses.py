@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect, show_outcome
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, CauseOptions
+from headrace.commands.datastreams.connection import show_outcome
 from headrace.console.resources import LOST_DATASTREAMS, path_of_lost
 from headrace.console.terminal import complain, console, print_json, print_table
 
@@ -22,11 +22,10 @@ LostNameArgument = Annotated[
 AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 
 
-def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def lost(call: CallOptions = CallOptions()) -> None:
     """List datastreams missing from the coordination store."""
-    found = connect(at, config).get(LOST_DATASTREAMS)
-    if as_json:
-        print_json(found)
+    found = call.connect().get(LOST_DATASTREAMS)
+    if call.printed_json(found):
         return
     rows = [
         {
@@ -44,49 +43,43 @@ def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = F
 def restore(
     name: LostNameArgument = "",
     everything: AllOption = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which partitions would start or move.")
     ] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Restore a lost datastream from its checkpoints."""
-    client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    client = call.connect()
 
     def restore_one(name: str) -> Any:
-        answer = client.post(f"{path_of_lost(name)}/restore", body, dry_run=dry_run)
-        if not as_json:
+        answer = client.post(f"{path_of_lost(name)}/restore", cause.fields, dry_run=dry_run)
+        if not call.as_json:
             show_outcome(answer, as_json=False, dry_run=dry_run)
         return answer
 
-    _each(client, name, restore_one, everything=everything, as_json=as_json)
+    _each(client, name, restore_one, everything=everything, as_json=call.as_json)
 
 
 def forget(
     name: LostNameArgument = "",
     everything: AllOption = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the datastreams without dropping them.")
     ] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Drop a lost datastream; keep topics and checkpoints."""
-    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    client = call.connect()
 
     def forget_one(name: str) -> Any:
-        answer = client.delete(path_of_lost(name), dry_run=dry_run, **cause)
-        if not as_json:
+        answer = client.delete(path_of_lost(name), dry_run=dry_run, **cause.fields)
+        if not call.as_json:
             console().print(f"{name}: {'would be dropped' if dry_run else 'dropped'}")
         return answer
 
-    _each(client, name, forget_one, everything=everything, as_json=as_json)
+    _each(client, name, forget_one, everything=everything, as_json=call.as_json)
 
 
 def _each(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import NameArgument, ReasonOption, WhoOption, connect
-from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, CauseOptions, WhoOption
+from headrace.commands.datastreams.connection import NameArgument
+from headrace.commands.datastreams.wait_options import WaitOptions, await_end
 from headrace.console.resources import path_of, path_of_plan
 from headrace.console.terminal import console, print_json
 
@@ -23,27 +23,22 @@ def plan(
     full: Annotated[
         bool, typer.Option(help="Also move partitions that could stay, if this frees enough capacity.")
     ] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    cause: CauseOptions = CauseOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Compute a plan by load without applying it.
 
     The plan is stored for an hour."""
-    body = {"full": full, "reason": reason, **_requester(requested_by)}
-    _show(connect(at, config).post(f"{path_of(name)}/plan", body), as_json=as_json)
+    body = {"full": full, "reason": cause.reason, **_requester(cause.requested_by)}
+    _show(call.connect().post(f"{path_of(name)}/plan", body), as_json=call.as_json)
 
 
 def show_plan(
     identity: IdArgument,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show a computed plan, and whether it is still valid."""
-    _show(connect(at, config).get(path_of_plan(identity)), as_json=as_json)
+    _show(call.connect().get(path_of_plan(identity)), as_json=call.as_json)
 
 
 def apply_plan(
@@ -53,21 +48,18 @@ def apply_plan(
         typer.Option("--force", help="Apply a plan without loads even if it replaces one based on loads."),
     ] = False,
     requested_by: WhoOption = "",
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    waiting: WaitOptions = WaitOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Apply a computed plan, if it is still valid.
 
     A plan can be applied once. An outdated plan is rejected without changes."""
-    seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
+    seconds, client = waiting.seconds(is_done=True, how=""), call.connect()
     body = {**_requester(requested_by), **({"force": True} if force else {})}
     answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", body)
     if seconds is not None:
-        await_end(client, location, seconds, as_json=as_json)
-    elif as_json:
+        await_end(client, location, seconds, as_json=call.as_json)
+    elif call.as_json:
         print_json(answer)
     else:
         console().print(f"plan {answer['id']}: {answer['sentence']}; follow it with headrace events")

@@ -6,20 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import NameArgument, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, ServiceOptions
+from headrace.commands.datastreams.connection import NameArgument
 from headrace.console.resources import UNKNOWN, WaitCondition, age_text, path_of
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 from mirror.wording import counted, duration_text
 
 
-def lag(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
-    """Show the lag of each partition."""
-    found = connect(at, config).get(f"{path_of(name)}/lag")
-    if as_json:
-        print_json(found)
+def lag(name: NameArgument, call: CallOptions = CallOptions()) -> None:
+    """Show the lag of each partition, or that it is unknown."""
+    found = call.connect().get(f"{path_of(name)}/lag")
+    if call.printed_json(found):
         return
     rows = [
         {
@@ -63,13 +60,10 @@ def _movement(partition: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "movement": found["state"], "reason": partition["reason"] or found["reason"]}
 
 
-def gaps(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+def gaps(name: NameArgument, call: CallOptions = CallOptions()) -> None:
     """Show records that will not reach the destination."""
-    found = connect(at, config).get(f"{path_of(name)}/gaps")
-    if as_json:
-        print_json(found)
+    found = call.connect().get(f"{path_of(name)}/gaps")
+    if call.printed_json(found):
         return
     columns = ["partition", "up_to", "filtered", "compacted", "lost", "dead_lettered", "why"]
     print_table(
@@ -108,8 +102,7 @@ def wait(
     most_lag: Annotated[
         int, typer.Option("--lag", min=0, help="With caught-up, maximum lag of a partition in records.")
     ] = 0,
-    at: AtOption = "",
-    config: ConfigOption = None,
+    service: ServiceOptions = ServiceOptions(),
 ) -> None:
     """Wait until a datastream meets a condition.
 
@@ -117,8 +110,7 @@ def wait(
     by more than --lag records. Exits with 1 on timeout.
     """
     from headrace.console.datastreams.conditions import wait_until
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import duration_seconds
 
-    client, seconds = connect(at, config), milliseconds(timeout) / 1000
-    wait_until(client, path_of(name), condition, seconds, most_lag=most_lag)
+    wait_until(service.connect(), path_of(name), condition, duration_seconds(timeout), most_lag=most_lag)
     console().print(f"{name}: {condition}")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import (
-    NameArgument,
-    ReasonOption,
-    WhoOption,
-    connect,
-    show,
-    show_outcome,
-)
-from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions, CauseOptions, WhoOption
+from headrace.commands.datastreams.connection import NameArgument, show, show_outcome
+from headrace.commands.datastreams.wait_options import WaitOptions, await_end
+from headrace.console.option_groups import OptionGroup
 from headrace.console.resources import path_of, path_of_group
 from headrace.console.terminal import console, print_json
 from mirror.wording import counted
@@ -23,14 +18,33 @@ from mirror.wording import counted
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
-EndOption = Annotated[
-    str,
-    typer.Option("--for", help="Duration, such as 90m or 6h (default: until resumed).", show_default=False),
-]
-UntilOption = Annotated[
-    str,
-    typer.Option(help="End time, such as 2027-01-31T18:00:00Z (default: until resumed).", show_default=False),
-]
+
+@dataclass(frozen=True)
+class PauseEnd(OptionGroup):
+    """End of a pause."""
+
+    duration: Annotated[
+        str,
+        typer.Option(
+            "--for", help="Duration, such as 90m or 6h (default: until resumed).", show_default=False
+        ),
+    ] = ""
+    until: Annotated[
+        str,
+        typer.Option(
+            help="End time, such as 2027-01-31T18:00:00Z (default: until resumed).", show_default=False
+        ),
+    ] = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a request body. Raises InvalidRequest."""
+        from headrace.console.durations import duration_seconds
+
+        length = {"for_seconds": duration_seconds(self.duration)} if self.duration else {}
+        return {**length, **({"until": self.until} if self.until else {})}
+
+
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show changes and moves without applying them.")
 ]
@@ -44,69 +58,53 @@ PartitionsArgument = Annotated[
 
 def pause(
     name: NameArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    duration: EndOption = "",
-    until: UntilOption = "",
+    cause: CauseOptions = CauseOptions(),
+    end: PauseEnd = PauseEnd(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Pause copying for a time or until resumed.
 
     Checkpoints and tasks are kept."""
-    end = _end_of(duration, until)
-    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, dry_run=dry_run, **end)
+    _act(call, name, "pause", {**cause.fields, **end.fields}, dry_run=dry_run)
 
 
 def resume(
     name: NameArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Resume copying from the checkpoints."""
-    _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json, dry_run=dry_run)
+    _act(call, name, "resume", cause.fields, dry_run=dry_run)
 
 
 def stop(
     name: NameArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    waiting: WaitOptions = WaitOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Drain and stop a datastream, and release its tasks."""
-    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
-    client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
-    answer, location = client.begin("POST", f"{path_of(name)}/stop", body, dry_run=dry_run)
-    _conclude(client, answer, location, seconds, as_json=as_json, dry_run=dry_run)
+    seconds = waiting.seconds(is_done=not dry_run, how="with --dry-run")
+    client = call.connect()
+    answer, location = client.begin("POST", f"{path_of(name)}/stop", cause.fields, dry_run=dry_run)
+    _conclude(client, answer, location, seconds, as_json=call.as_json, dry_run=dry_run)
 
 
 def delete(
     name: NameArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    waiting: WaitOptions = WaitOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Delete a datastream; keep destination topics."""
-    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
-    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
-    answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run, **cause)
-    _conclude(client, answer, location, seconds, as_json=as_json, dry_run=dry_run)
+    seconds = waiting.seconds(is_done=not dry_run, how="with --dry-run")
+    client = call.connect()
+    answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run, **cause.fields)
+    _conclude(client, answer, location, seconds, as_json=call.as_json, dry_run=dry_run)
 
 
 def pause_partitions(
@@ -114,81 +112,48 @@ def pause_partitions(
     partitions: PartitionsArgument,
     reason: Annotated[str, typer.Option(help="Reason, recorded and displayed with the action.")],
     requested_by: WhoOption = "",
-    duration: EndOption = "",
-    until: UntilOption = "",
+    end: PauseEnd = PauseEnd(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Pause partitions for a time or until resumed.
 
     Other partitions continue."""
-    chosen = {"partitions": _by_topic(partitions), **_end_of(duration, until)}
-    _act(
-        connect(at, config),
-        name,
-        "pause-partitions",
-        reason,
-        requested_by,
-        as_json=as_json,
-        dry_run=dry_run,
-        **chosen,
-    )
+    body = {"reason": reason, "requested_by": requested_by, "partitions": _by_topic(partitions), **end.fields}
+    _act(call, name, "pause-partitions", body, dry_run=dry_run)
 
 
 def resume_partitions(
     name: NameArgument,
     partitions: PartitionsArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Resume paused partitions from their checkpoints."""
-    chosen = {"partitions": _by_topic(partitions)}
-    _act(
-        connect(at, config),
-        name,
-        "resume-partitions",
-        reason,
-        requested_by,
-        as_json=as_json,
-        dry_run=dry_run,
-        **chosen,
-    )
+    body = {**cause.fields, "partitions": _by_topic(partitions)}
+    _act(call, name, "resume-partitions", body, dry_run=dry_run)
 
 
 def pause_group(
     prefix: PrefixArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
-    duration: EndOption = "",
-    until: UntilOption = "",
+    cause: CauseOptions = CauseOptions(),
+    end: PauseEnd = PauseEnd(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Pause all datastreams that share tasks, atomically."""
-    body = {"reason": reason, "requested_by": requested_by, **_end_of(duration, until)}
-    _act_on_group(connect(at, config), prefix, "pause", body, as_json=as_json, dry_run=dry_run)
+    _act_on_group(call, prefix, "pause", {**cause.fields, **end.fields}, dry_run=dry_run)
 
 
 def resume_group(
     prefix: PrefixArgument,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Resume all datastreams that share tasks, atomically."""
-    body = {"reason": reason, "requested_by": requested_by}
-    _act_on_group(connect(at, config), prefix, "resume", body, as_json=as_json, dry_run=dry_run)
+    _act_on_group(call, prefix, "resume", cause.fields, dry_run=dry_run)
 
 
 def restart_from(
@@ -200,25 +165,13 @@ def restart_from(
     allow_duplicates: Annotated[
         bool, typer.Option("--allow-duplicates", help="Restart even if the destination contains records.")
     ] = False,
-    reason: ReasonOption = "",
-    requested_by: WhoOption = "",
+    cause: CauseOptions = CauseOptions(),
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Copy again from START to a rebuilt destination."""
-    _act(
-        connect(at, config),
-        name,
-        "restart-from",
-        reason,
-        requested_by,
-        as_json=as_json,
-        dry_run=dry_run,
-        start=start,
-        allow_duplicates=allow_duplicates,
-    )
+    body = {**cause.fields, "start": start, "allow_duplicates": allow_duplicates}
+    _act(call, name, "restart-from", body, dry_run=dry_run)
 
 
 def move(
@@ -226,22 +179,19 @@ def move(
     instance: Annotated[str, typer.Argument(help="Name or host of the instance.")],
     partitions: Annotated[list[str], typer.Argument(help="Partitions, such as topic-0 topic-1.")],
     dry_run: DryRunOption = False,
-    wait: WaitOption = False,
-    timeout: TimeoutOption = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    waiting: WaitOptions = WaitOptions(),
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Move partitions to an instance with the next plan."""
     from headrace.console.datastreams.changes import print_move_plan
 
     body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
-    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
-    client = connect(at, config)
+    seconds = waiting.seconds(is_done=not dry_run, how="with --dry-run")
+    client = call.connect()
     answer, location = client.begin("POST", path_of(name) + "/move", body, dry_run=dry_run)
     if seconds is not None:
-        await_end(client, location, seconds, as_json=as_json)
-    elif as_json:
+        await_end(client, location, seconds, as_json=call.as_json)
+    elif call.as_json:
         print_json(answer)
     elif dry_run:
         print_move_plan(answer)
@@ -264,35 +214,23 @@ def _by_topic(partitions: list[str]) -> dict[str, str]:
     return found
 
 
-def _act(
-    client: RestClient,
-    name: str,
-    action: str,
-    reason: str,
-    requested_by: str,
-    *,
-    as_json: bool,
-    dry_run: bool,
-    **more: Any,
-) -> None:
+def _act(call: CallOptions, name: str, action: str, body: dict[str, Any], *, dry_run: bool) -> None:
     """Perform an action on a datastream or its partitions. Print the updated datastream, or the changes of a
-    dry run.
-    """
-    body = {"reason": reason, "requested_by": requested_by, **more}
-    answer = client.post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
-    show_outcome(answer, as_json=as_json, dry_run=dry_run)
+    dry run."""
+    answer = call.connect().post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
+    show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
 
 
 def _act_on_group(
-    client: RestClient, prefix: str, action: str, body: dict[str, Any], *, as_json: bool, dry_run: bool
+    call: CallOptions, prefix: str, action: str, body: dict[str, Any], *, dry_run: bool
 ) -> None:
     """Perform an action on a group. Print the updated datastreams, or the changes of a dry run."""
-    answer = client.post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
-    if dry_run or as_json:
-        show_outcome(answer, as_json=as_json, dry_run=dry_run)
+    answer = call.connect().post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
+    if dry_run or call.as_json:
+        show_outcome(answer, as_json=call.as_json, dry_run=dry_run)
         return
     for datastream in answer["datastreams"]:
-        show(datastream, as_json)
+        show(datastream, as_json=False)
 
 
 def _conclude(
@@ -310,11 +248,3 @@ def _conclude(
         await_end(client, location, seconds, as_json=as_json)
     else:
         show_outcome(answer, as_json=as_json, dry_run=dry_run)
-
-
-def _end_of(duration: str, until: str) -> dict[str, Any]:
-    """Return the fields of a request body that set the end of a pause. Raises InvalidRequest."""
-    from headrace.console.durations import milliseconds
-
-    length = {"for_seconds": milliseconds(duration) / 1000} if duration else {}
-    return {**length, **({"until": until} if until else {})}

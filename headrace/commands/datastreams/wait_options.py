@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headrace.console.option_groups import OptionGroup
 from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
-WaitOption = Annotated[
-    bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
-]
 TimeoutOption = Annotated[
     str,
     typer.Option(help="Time to wait with --wait, such as 90s, 10m or 1h (default 60s).", show_default=False),
 ]
-_USUAL: str = "60s"
+_USUAL: Final = "60s"
 
 
-def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> float | None:
-    """Return the time to wait in seconds; None without --wait.
+@dataclass(frozen=True)
+class WaitOptions(OptionGroup):
+    """Whether and how long to wait for the end of an operation."""
 
-    `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
-    error. Raises InvalidRequest for contradicting options.
-    """
-    from headrace.console.durations import milliseconds
-    from mirror.errors import InvalidRequest
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
+    ] = False
+    timeout: TimeoutOption = ""
 
-    if timeout and not wait:
-        raise InvalidRequest("--timeout requires --wait")
-    if wait and not is_done:
-        raise InvalidRequest(f"--wait cannot be used {how}, because no operation starts")
-    return milliseconds(timeout or _USUAL) / 1000 if wait else None
+    def seconds(self, *, is_done: bool, how: str) -> float | None:
+        """Return the time to wait in seconds; None without --wait.
+
+        `is_done`: whether the command starts an operation. `how`: options that prevent the operation, for the
+        error. Raises InvalidRequest for contradicting options.
+        """
+        from headrace.console.durations import duration_seconds
+        from mirror.errors import InvalidRequest
+
+        if self.timeout and not self.wait:
+            raise InvalidRequest("--timeout requires --wait")
+        if self.wait and not is_done:
+            raise InvalidRequest(f"--wait cannot be used {how}, because no operation starts")
+        return duration_seconds(self.timeout or _USUAL) if self.wait else None
 
 
 def await_end(client: RestClient, location: str, seconds: float, *, as_json: bool) -> None:

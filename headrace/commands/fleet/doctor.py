@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import console, print_json
+from headrace.commands.calls import CallOptions
+from headrace.console.terminal import console
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 def doctor(
     patience: Annotated[str, typer.Option(help="Timeout per server or cluster, such as 5s or 1m.")] = "10s",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Find problems of this installation, and suggest fixes.
 
@@ -32,24 +29,22 @@ def doctor(
     topics and their copies, and checks quotas, disks, security and whether the data plane is compiled.
     Changes nothing. Exits with 1 if there is a problem.
     """
-    from headrace.console.durations import HOUR_MS, milliseconds
+    from headrace.console.durations import HOUR_MS, duration_seconds
     from headrace.doctor.diagnosis import Grade
     from headrace.doctor.examination import Examination
     from headrace.settings import load_settings
 
-    seconds = milliseconds(patience, HOUR_MS) / 1000
-    examination = Examination(load_settings(config), connect(at, config, seconds), seconds)
+    seconds = duration_seconds(patience, HOUR_MS)
+    examination = Examination(load_settings(call.config), call.connect(seconds), seconds)
     findings: list[DoctorFinding] = []
     with _without_logs():
         for finding in examination.run():
             findings.append(finding)
-            if not as_json:
+            if not call.as_json:
                 _show(finding)
     problems = sum(finding.grade is Grade.PROBLEM for finding in findings)
     warnings = sum(finding.grade is Grade.WARNING for finding in findings)
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
+    if not call.printed_json([asdict(finding) for finding in findings]):
         console().print(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}")
     if problems:
         raise typer.Exit(1)

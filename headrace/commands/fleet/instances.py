@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from headrace.commands.datastreams.connection import connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import print_json, print_table
 from mirror.wording import counted
@@ -14,12 +13,12 @@ from mirror.wording import counted
 NONE_JOINED: Final = "no instance has joined the service"
 
 
-def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def instances(call: CallOptions = CallOptions()) -> None:
     """List instances with their health, the leader first.
 
     Exits with 1 if no instance has joined the service yet."""
-    found = connect(at, config).get("/v1/instances")
-    if as_json:
+    found = call.connect().get("/v1/instances")
+    if call.as_json:
         print_json(found)
     elif found:
         columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.calls import CallOptions
+from headrace.commands.datastreams.connection import complete_name
 from headrace.commands.fleet.lanes import state_of
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import UNKNOWN, age_text
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 from mirror.wording import counted
 
 
@@ -25,9 +25,7 @@ def lag(
             autocompletion=complete_name,
         ),
     ] = "",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show the lag of each datastream, largest first.
 
@@ -36,13 +34,12 @@ def lag(
     if name:
         from headrace.commands.datastreams.reads import lag as lag_of_one
 
-        lag_of_one(name, at, config, as_json)
+        lag_of_one(name, call)
         return
-    found = connect(at, config).get("/v1/lanes")
+    found = call.connect().get("/v1/lanes")
     rows = lags_of(found["lanes"])
     silent = [instance["name"] for instance in found["instances"] if instance["state"] != "answered"]
-    if as_json:
-        print_json({"datastreams": rows, "silent_instances": silent})
+    if call.printed_json({"datastreams": rows, "silent_instances": silent}):
         return
     columns = ["datastream", "partitions", "lag_records", "oldest", "worst", "unknown", "movement"]
     print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(row) for row in rows])

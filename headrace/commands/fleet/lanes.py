@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.calls import CallOptions
+from headrace.commands.datastreams.connection import complete_name
 from headrace.commands.fleet.severity import severity_of_state
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import UNKNOWN, age_text
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 from mirror.wording import counted, rate_text
 
 _FINE: Final = "OK"
@@ -33,21 +33,18 @@ def lanes(
     ] = None,
     troubled: Annotated[bool, typer.Option("--troubled", help="Show only lanes that are not OK.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 100,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show instance, rate, lag and state of each partition.
 
     The worst state comes first. Within a state, partitions with an unknown lag come first, then those with
     the largest lag."""
     named = {"datastream": datastream, "instance": instance}
-    found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
+    found = call.connect().get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {word.upper() for word in movement or ()}
     kept = [lane for lane in found["lanes"] if _is_wanted(lane, wanted, troubled)]
     kept.sort(key=_urgency)
-    if as_json:
-        print_json(found | {"lanes": kept})
+    if call.printed_json(found | {"lanes": kept}):
         return
     columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "oldest"]
     columns += ["rate", "reason"]

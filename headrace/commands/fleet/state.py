@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json
 from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.coordination.document import ExportedState
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 
 
 @app.command("export")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
+from headrace.commands.calls import CallOptions
 from headrace.commands.fleet.severity import severity_of, severity_of_state
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import instance_state, instance_troubles
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_table
 from headrace.errors import EXIT_FAILED
 from mirror.wording import counted, duration_text, exact_duration_text
 
@@ -29,18 +28,16 @@ _PARTS: Final = {
 """Path and parameters of each requested resource, by its key in the output."""
 
 
-def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def status(call: CallOptions = CallOptions()) -> None:
     """Show an overview of instances, datastreams and problems.
 
     Datastreams with the worst problem come first. Parts that cannot be fetched are shown as unknown. Exits
     with 1 if a datastream is late, stuck, quarantined or will lose records within hours, if an instance is
     unhealthy, if no instance has joined, or if a part is unknown; otherwise with 0.
     """
-    found, unknown = _ask(connect(at, config))
+    found, unknown = _ask(call.connect())
     rows = list(_rows(found))
-    if as_json:
-        print_json(found | {"unknown": unknown})
-    else:
+    if not call.printed_json(found | {"unknown": unknown}):
         for part, show in _SHOWN.items():
             if part in found:
                 show(found)

@@ -6,22 +6,18 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
+from headrace.commands.pairs.session import DryRunOption, PairArgument
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
 
 def drill(
-    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    pair: PairArgument,
     duration: Annotated[str, typer.Option("--for", help="Time to write records on each cluster.")] = "10s",
     deadline: Annotated[str, typer.Option(help="Time for each step that waits.")] = "5m",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the steps without executing them.")
-    ] = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    dry_run: DryRunOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Rehearse a switch-over and its reversal on a separate topic.
 
@@ -30,31 +26,29 @@ def drill(
     target.
     """
     from headrace.clusters.directory import ClusterDirectory
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import duration_seconds
     from headrace.dr.acts import plan_of
     from headrace.dr.drill import Drill
     from headrace.dr.session import pair_session
     from headrace.settings import load_settings
     from mirror.jobs.dr.operation import begin, operation_of
 
-    seconds, deadline_seconds = (milliseconds(text) / 1000 for text in (duration, deadline))
-    settings = load_settings(config)
+    seconds, deadline_seconds = (duration_seconds(text) for text in (duration, deadline))
+    settings = load_settings(call.config)
     directory = ClusterDirectory(settings.clusters)
-    with pair_session(settings, pair, connect(at, config), note, reads_only=dry_run) as session:
+    with pair_session(settings, pair, call.connect(), note, reads_only=dry_run) as session:
         rehearsal = Drill(session, directory, seconds, deadline_seconds)
         if dry_run:
             state, own = rehearsal.planned()
             state = begin(state, own.other(state.active), "", 0, "")
             plan = plan_of(state, operation_of(state), own)
-            if as_json:
+            if call.as_json:
                 print_json({"pair": pair, "active": state.active, "steps": plan})
             else:
                 print_table(f"drill of {pair}", ["step", "action"], plan)
             return
         result = rehearsal.run()
-    if as_json:
-        print_json(result.to_json())
-    else:
+    if not call.printed_json(result.to_json()):
         legs = [
             {
                 "from": leg.origin,

@@ -10,8 +10,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from headrace.commands.audit import DefaultCommandGroup, KeyOption, content_of, key_of
-from headrace.commands.datastreams.connection import connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import ServiceOptions
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.commands.pairs.session import PairArgument
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, note, print_json, print_text
 
 
@@ -22,12 +24,12 @@ class _ReportGroup(DefaultCommandGroup):
     default: ClassVar[str] = "create"
 
 
-app = typer.Typer(cls=_ReportGroup, no_args_is_help=True)
+app = CommandGroup(cls=_ReportGroup, no_args_is_help=True)
 
 
 @app.command()
 def create(
-    pair: Annotated[str, typer.Argument(help="Name of the pair, as in [dr.NAME] of the settings.")],
+    pair: PairArgument,
     operation: Annotated[
         str,
         typer.Option(
@@ -43,8 +45,7 @@ def create(
     ] = None,
     drill: Annotated[bool, typer.Option("--drill", help="Report on a drill of the pair.")] = False,
     key: KeyOption = None,
-    at: AtOption = "",
-    config: ConfigOption = None,
+    service: ServiceOptions = ServiceOptions(),
 ) -> None:
     """Write a signed report on the last switch-over, as JSON and HTML.
 
@@ -59,10 +60,10 @@ def create(
     from mirror.files import replace_file
     from mirror.jobs.dr.report import report_of
 
-    settings = load_settings(config)
+    settings = load_settings(service.config)
     private = signing_key(key_of(settings, key))
     issuer = f"{getpass.getuser()}@{socket.gethostname()}"
-    with pair_session(settings, pair, connect(at, config), note, reads_only=True) as session:
+    with pair_session(settings, pair, service.connect(), note, reads_only=True) as session:
         now_ms = session.bench.clock.now_ms()
         state = drill_book(session).read() if drill else session.state()
         report = report_of(state, operation, session.settings, now_ms, issuer)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
+from headrace.commands.calls import ServiceOptions
 from headrace.console.terminal import complain, console, note, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
@@ -23,21 +22,14 @@ DeadlineOption = Annotated[str, typer.Option(help="Time after which an incomplet
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps without executing them.")]
 
 
-def deadline_seconds(deadline: str) -> float:
-    """Parse a duration such as 10m, and return it in seconds. Raises InvalidRequest."""
-    from headrace.console.durations import milliseconds
-
-    return milliseconds(deadline) / 1000
-
-
 def open_session(
-    pair: str, at: str, config: Path | None, *, reads_only: bool, request_seconds: float = math.inf
+    pair: str, service: ServiceOptions, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:
     """Open the connections that a command needs. Raises the errors of `pair_session`."""
     from headrace.dr.session import pair_session
     from headrace.settings import load_settings
 
-    settings, client = load_settings(config), connect(at, config)
+    settings, client = load_settings(service.config), service.connect()
     return pair_session(settings, pair, client, note, reads_only=reads_only, request_seconds=request_seconds)
 
 

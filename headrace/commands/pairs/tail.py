@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.commands.calls import CallOptions
 from headrace.commands.pairs.session import (
     DeadlineOption,
     DryRunOption,
     PairArgument,
     conclude,
-    deadline_seconds,
     open_session,
     show_plan,
 )
+from headrace.console.durations import duration_seconds
+from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import console, print_json, print_table, time_text
 from mirror.wording import counted
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.dr.session import PairSession
     from headrace.dr.tail import PartitionTail
 
-app = typer.Typer(no_args_is_help=True)
+app = CommandGroup(no_args_is_help=True)
 TopicsOption = Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")]
 _COLUMNS: Final = ("partition", "offsets", "records", "bytes", "from", "to", "expired")
 
@@ -34,17 +35,16 @@ _COLUMNS: Final = ("partition", "offsets", "records", "bytes", "from", "to", "ex
 def list_tail(
     pair: PairArgument,
     topics: TopicsOption = ".*",
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Show the undecided records, by partition, and earlier decisions."""
-    with open_session(pair, at, config, reads_only=True) as session:
+    with open_session(pair, call, reads_only=True) as session:
         found = _tail_of(session, topics)
         fork = session.state().fork
     decisions = [] if fork is None else [one.model_dump(mode="json") for one in fork.decisions]
-    if as_json:
-        print_json({"pair": pair, "partitions": [one._asdict() for one in found], "decisions": decisions})
+    if call.printed_json(
+        {"pair": pair, "partitions": [one._asdict() for one in found], "decisions": decisions}
+    ):
         return
     _show(pair, found)
     for one in decisions:
@@ -58,22 +58,18 @@ def export(
     folder: Annotated[Path, typer.Argument(help="Folder for the files; an interrupted export continues.")],
     topics: TopicsOption = ".*",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Write the undecided records to Avro files, and record the export.
 
     The records remain undecided. headrace copy --source file:FOLDER reads the files.
     """
-    with open_session(pair, at, config, reads_only=dry_run) as session:
+    with open_session(pair, call, reads_only=dry_run) as session:
         if dry_run:
-            _preview(pair, _tail_of(session, topics), as_json=as_json)
+            _preview(pair, _tail_of(session, topics), as_json=call.as_json)
             return
         decision = session.export_tail(folder, topics)
-    if as_json:
-        print_json({"pair": pair, **decision.model_dump(mode="json")})
-    else:
+    if not call.printed_json({"pair": pair, **decision.model_dump(mode="json")}):
         console().print(f"{pair}: {counted(decision.records, 'record')} in {decision.folder}")
 
 
@@ -83,9 +79,7 @@ def replay(
     topics: TopicsOption = ".*",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Write the undecided records to the active cluster, each once.
 
@@ -93,8 +87,8 @@ def replay(
     denies Write on the lost cluster to the principals of the pair. An interrupted replay continues if you run
     the command again.
     """
-    with open_session(pair, at, config, reads_only=dry_run) as session:
-        _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=as_json)
+    with open_session(pair, call, reads_only=dry_run) as session:
+        _decide(session, "replay", topics, deadline, dry_run=dry_run, as_json=call.as_json)
 
 
 @app.command()
@@ -103,16 +97,14 @@ def skip(
     topics: TopicsOption = ".*",
     deadline: DeadlineOption = "10m",
     dry_run: DryRunOption = False,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    call: CallOptions = CallOptions(),
 ) -> None:
     """Skip the undecided records, and record the decision.
 
     First denies Write on the lost cluster to the principals of the pair.
     """
-    with open_session(pair, at, config, reads_only=dry_run) as session:
-        _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=as_json)
+    with open_session(pair, call, reads_only=dry_run) as session:
+        _decide(session, "skip", topics, deadline, dry_run=dry_run, as_json=call.as_json)
 
 
 def _decide(
@@ -121,7 +113,7 @@ def _decide(
     """Carry out a decision about the tail, or show its steps. `action`: value of the `Kind` of the action."""
     from mirror.jobs.dr.operation import Kind
 
-    seconds = deadline_seconds(deadline)
+    seconds = duration_seconds(deadline)
     state = session.planned("", Kind(action), selection=topics)
     if not dry_run:
         conclude(session, session.run(state, seconds), as_json=as_json)

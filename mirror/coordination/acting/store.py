@@ -23,7 +23,6 @@ from mirror.coordination.operations.outcome_store import superseded_by
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import (
-    AlreadyExists,
     DamagedState,
     IllegalTransition,
     InvalidRequest,
@@ -132,13 +131,9 @@ class ActingStore:
             after = become(before)
             if after == before:
                 return after
-            data = znodes.encode(document_of(after))
             try:
-                if version is None:
-                    self._nodes.create(znodes.ACTING, data)
-                else:
-                    self._nodes.write(znodes.ACTING, data, version)
-            except (AlreadyExists, VersionConflict, NotFound):
+                znodes.put_over(self._nodes, znodes.ACTING, znodes.encode(document_of(after)), version)
+            except VersionConflict:
                 continue
             if after.lease is not None:
                 self._is_over(after.lease)  # starts to measure the new renewal

@@ -63,10 +63,7 @@ class FirstPartitionsStore:
                 f"the list of partitions of {datastream.name} does not fit into a node",
                 advice="distribute its topics among several datastreams",
             )
-        if version is None:
-            self._nodes.create(_path(datastream.name), chunks[0])
-        else:
-            self._nodes.write(_path(datastream.name), chunks[0], version)
+        znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
 
     def forget(self, name: DatastreamName) -> None:
         """Remove the record of a deleted datastream."""

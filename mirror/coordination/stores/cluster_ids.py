@@ -31,15 +31,8 @@ class ClusterIds:
     def put(self, cluster: ClusterRef, identity: str) -> None:
         """Store the id that the cluster currently reports. If two instances write concurrently, it is
         sufficient that one write succeeds."""
-        path, data = znodes.short_child(self._parent, cluster), identity.encode()
-        with suppress(AlreadyExists, VersionConflict):
-            try:
-                node = self._nodes.read(path)
-            except NotFound:
-                self._nodes.create(path, data)
-            else:
-                if node.data != data:
-                    self._nodes.write(path, data, node.version)
+        with suppress(VersionConflict):
+            znodes.put(self._nodes, znodes.short_child(self._parent, cluster), identity.encode())
 
 
 class BoundClusters:

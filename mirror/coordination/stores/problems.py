@@ -16,10 +16,8 @@ import structlog
 from mirror.coordination.stores import znodes
 from mirror.errors import (
     LONGEST_REASON,
-    AlreadyExists,
     CorruptData,
     NotFound,
-    VersionConflict,
     legible,
     reason_of,
 )
@@ -93,16 +91,8 @@ class ProblemStore:
 
     def put(self, name: DatastreamName, problem: Problem) -> None:
         """Store the problem of a datastream, replacing the previous one."""
-        path, data = znodes.child(znodes.PROBLEMS, name), _data_of(problem)
-        try:
-            node = self._nodes.read(path)
-            if node.data != data:
-                self._nodes.write(path, data, node.version)
-        except NotFound:
-            try:
-                self._nodes.create(path, data)
-            except AlreadyExists as error:
-                raise VersionConflict(f"{path} was written concurrently; retry") from error
+        path = znodes.child(znodes.PROBLEMS, name)
+        znodes.put(self._nodes, path, _data_of(problem))
         self._folder.changed(path)
 
     def remove(self, name: DatastreamName) -> None:

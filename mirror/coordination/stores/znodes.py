@@ -52,6 +52,7 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
@@ -60,10 +61,19 @@ from urllib.parse import quote, unquote
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.errors import DamagedState, InvalidRequest, NotFound, SessionLost, Unreachable, reason_of
+from mirror.errors import (
+    AlreadyExists,
+    DamagedState,
+    InvalidRequest,
+    NotFound,
+    SessionLost,
+    Unreachable,
+    VersionConflict,
+    reason_of,
+)
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
-from mirror.model.nodes import NewNode, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -189,12 +199,27 @@ def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    """Write a znode, and create it if it is missing. `ephemeral`: create an ephemeral znode. Raises
-    VersionConflict or AlreadyExists on a concurrent write."""
+    """Write a znode unless it has this content, and create it if it is missing. `ephemeral`: create an
+    ephemeral znode. Raises VersionConflict on a concurrent write."""
+    node: Node | None = None
+    with suppress(NotFound):
+        node = nodes.read(path)
+    if node is None or node.data != data:
+        put_over(nodes, path, data, None if node is None else node.version, ephemeral=ephemeral)
+
+
+def put_over(
+    nodes: NodeStore, path: str, data: bytes, version: int | None, *, ephemeral: bool = False
+) -> None:
+    """Write a znode that has this version, or create it if `version` is None. Raises VersionConflict on a
+    concurrent write."""
     try:
-        nodes.write(path, data, nodes.read(path).version)
-    except NotFound:
-        nodes.create(path, data, ephemeral=ephemeral)
+        if version is None:
+            nodes.create(path, data, ephemeral=ephemeral)
+        else:
+            nodes.write(path, data, version)
+    except (AlreadyExists, NotFound) as error:
+        raise VersionConflict(f"{path} was written concurrently; retry") from error
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import CorruptData, InvalidRequest, NotFound, damage_of
 from mirror.instance.capacity.cost_book import GroupCosts
 from mirror.model import bounds
 from mirror.model.datastreams.policy import LARGEST_RATE
@@ -54,10 +54,7 @@ class CostStore:
             raise InvalidRequest(
                 f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
             )
-        try:
-            znodes.put(self._nodes, path, data)
-        except AlreadyExists as error:
-            raise VersionConflict(f"{path} was written concurrently") from error
+        znodes.put(self._nodes, path, data)
         self._folder.changed(path)
 
     def of(self, instance: InstanceName) -> GroupCosts:

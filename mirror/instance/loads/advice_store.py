@@ -10,7 +10,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
 from mirror.model.documents import LARGEST
 from mirror.model.sizing.advice import Advice
@@ -62,10 +62,7 @@ class AdviceStore:
         data, *further = znodes.encode_chunks(document)
         if further:
             raise InvalidRequest("the sizing advice is too large for a node", advice="shorten the forecast")
-        try:
-            znodes.put(self._nodes, znodes.ADVICE, data)
-        except AlreadyExists as error:
-            raise VersionConflict(f"{znodes.ADVICE} was written concurrently") from error
+        znodes.put(self._nodes, znodes.ADVICE, data)
 
 
 def _check_values(value: object) -> None:

@@ -12,12 +12,10 @@ from mirror.coordination.planning import Decision, World
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
 from mirror.errors import (
-    AlreadyExists,
     CoordinationError,
     CorruptData,
     InvalidRequest,
     Unreachable,
-    VersionConflict,
 )
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
@@ -140,10 +138,7 @@ class AssessmentStore:
     def put(self, group: GroupName, assessment: Assessment) -> None:
         """Replace the assessment of a group."""
         path = znodes.child(znodes.ASSESSMENTS, group)
-        try:
-            znodes.put(self._nodes, path, encoded(assessment))
-        except AlreadyExists as error:
-            raise VersionConflict(f"{path} was written concurrently") from error
+        znodes.put(self._nodes, path, encoded(assessment))
         self._folder.changed(path)
 
     def put_each(

@@ -10,11 +10,12 @@ import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import InvalidRequest, damage_of, legible
 from mirror.files import replace_file
@@ -31,72 +32,25 @@ _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueErr
 _log = structlog.get_logger(__name__)
 
 
-class DefinitionMemory(Protocol):
-    """Definitions that outlive this process."""
+class DefinitionFile(BackgroundThread):
+    """One file per instance in a folder, created if missing. Stores nothing if `folder` is None."""
 
-    def start(self) -> None:
-        """Start writing."""
-        ...
-
-    def load(self) -> Known:
-        """Return the definitions that an earlier process stored; empty if unreadable."""
-        ...
-
-    def keep(self, known: Known) -> None:
-        """Replace the stored definitions; never blocks."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """Reason why the last write failed; empty after a success."""
-        ...
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write and stop. Idempotent."""
-        ...
-
-
-class NoMemory:
-    """A `DefinitionMemory` that stores nothing."""
-
-    trouble: Final = ""
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def load(self) -> Known:
-        """Return no definitions."""
-        return {}
-
-    def keep(self, known: Known) -> None:
-        """Do nothing."""
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Do nothing."""
-
-
-class DefinitionFile:
-    """One file per instance in a folder, created if missing. Satisfies `DefinitionMemory`."""
-
-    def __init__(self, folder: Path, instance: InstanceName) -> None:
-        self._path = folder / f"definitions-{quote(instance, safe='')}.json"
+    def __init__(self, folder: Path | None, instance: InstanceName) -> None:
+        super().__init__("definition-file", is_daemon=False)
+        self._path = None if folder is None else folder / f"definitions-{quote(instance, safe='')}.json"
         self._work = threading.Condition()
         self._waiting: Known | None = None
-        self._is_stopping = threading.Event()
         self._trouble = ""
-        self._thread = threading.Thread(target=self._run, name="definition-file")
 
     @property
     def trouble(self) -> str:
         """Reason why the last write failed; empty after a success."""
         return self._trouble
 
-    def start(self) -> None:
-        """Start the thread that writes."""
-        self._thread.start()
-
     def load(self) -> Known:
-        """Return the definitions of the file; unreadable definitions are skipped and logged."""
+        """Return the definitions of the file; unreadable ones are skipped and logged."""
+        if self._path is None:
+            return {}
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -107,36 +61,34 @@ class DefinitionFile:
         return _from_bytes(data, self._path)
 
     def keep(self, known: Known) -> None:
-        """Replace the content of the file soon."""
+        """Replace the content of the file soon; never blocks."""
         with self._work:
             self._waiting = known
             self._work.notify()
 
-    def stop(self, deadline_seconds: float) -> None:
-        """Finish the pending write and join the thread."""
-        self._is_stopping.set()
+    def wake(self) -> None:
+        """Let the thread check its work again."""
         with self._work:
             self._work.notify()
-        if self._thread.ident is not None:
-            self._thread.join(deadline_seconds)
 
     def _run(self) -> None:
-        while (known := self._next()) is not None:
+        path = self._path
+        while path is not None and (known := self._next()) is not None:
             try:
-                _write(self._path, _to_bytes(known))
+                _write(path, _to_bytes(known))
             except OSError as error:
-                reason = legible(f"{error.strerror or error}: {self._path}")
+                reason = legible(f"{error.strerror or error}: {path}")
                 if reason != self._trouble:
-                    _log.error("cannot store definitions", file=str(self._path), reason=reason)
+                    _log.error("cannot store definitions", file=str(path), reason=reason)
                 self._trouble = reason
             else:
                 self._trouble = ""
-            self._is_stopping.wait(_REST_SECONDS)
+            self._stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
         """Wait for definitions to write, and return them; None if all are written and the process ends."""
         with self._work:
-            self._work.wait_for(lambda: self._waiting is not None or self._is_stopping.is_set())
+            self._work.wait_for(lambda: self._waiting is not None or self._stopping.is_set())
             known, self._waiting = self._waiting, None
             return known
 

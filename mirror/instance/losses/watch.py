@@ -17,7 +17,7 @@ from mirror.coordination.stores.definitions import Definitions, DefinitionStore
 from mirror.coordination.stores.deletions.record import Deletions
 from mirror.errors import legible
 from mirror.instance.health import Health
-from mirror.instance.losses.definition_file import DefinitionMemory, Known
+from mirror.instance.losses.definition_file import DefinitionFile, Known
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import NodeStore, Watch
@@ -35,7 +35,7 @@ class LossWatch:
     `memory`: definitions that outlive the process.
     """
 
-    def __init__(self, nodes: NodeStore, memory: DefinitionMemory) -> None:
+    def __init__(self, nodes: NodeStore, memory: DefinitionFile) -> None:
         self._definitions = DefinitionStore(nodes)
         self._deletions = Deletions(nodes)
         self._store = LostStore(nodes)

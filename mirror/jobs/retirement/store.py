@@ -79,11 +79,8 @@ class TopicUseStore:
                     advice="delete topics, or spread them over several clusters",
                 )
             try:
-                if node is None:
-                    self._nodes.create(path, data)
-                else:
-                    self._nodes.write(path, data, node.version)
-            except (AlreadyExists, VersionConflict, NotFound):
+                znodes.put_over(self._nodes, path, data, None if node is None else node.version)
+            except VersionConflict:
                 continue
             return found
         raise VersionConflict(f"{path} was written concurrently; retry")

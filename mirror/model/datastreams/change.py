@@ -35,24 +35,28 @@ from mirror.model.datastreams.typed_keys import (
     typed_values,
 )
 from mirror.model.documents import ChangedValue, differences, pointer_to
-from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.model.topics import TopicSelection
 
 _T = TypeVar("_T")
 _LONGEST_POINTER: Final = 500
 _MOST_PROBLEMS: Final = 100
 _ADVICE: Final = "create another datastream, or delete this one and create it again"
-_NAME: Final = "the name cannot change: positions and producer ids are stored under it"
-_SOURCE: Final = "the source cannot change: stored positions are offsets of that cluster"
-_DESTINATION: Final = "the destination cannot change: positions are stored there, next to the copied records"
-_NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
-_START: Final = "the start cannot change after creation"
 _GROUP: Final = "the group cannot change: tasks and positions are stored under it"
 _CONSUMER_GROUP: Final = "the consumer group cannot change: positions are committed to it"
 _CREATED: Final = "the creation time is set by the service"
 _RESTART: Final = "set by restart-from"
 _CONNECTOR: Final = "connector and transport provider cannot change"
+_START: Final = "the start cannot change after creation"
+_NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
+_FIXED: Final[Mapping[str, str]] = {
+    "/name": "the name cannot change: positions and producer ids are stored under it",
+    "/source/cluster": "the source cannot change: stored positions are offsets of that cluster",
+    "/destination/cluster": "the destination cannot change: positions are stored next to the copied records",
+    "/destination/name": _NAMING,
+    "/start": _START,
+}
+"""Reasons why fields cannot change, by their JSON pointers."""
 _FIXED_METADATA: Final[Mapping[str, str]] = {
     CREATED_MS: _CREATED,
     RESTART: _RESTART,
@@ -115,19 +119,15 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """The definition that a request specifies. None means that the request omits a field that cannot change;
-    the field keeps its value. `pointers`: JSON pointers of the typed fields in which the request sets
-    options, by the metadata key of the option."""
+    """The definition that a request specifies. `fixed`: values of fields that cannot change, by JSON pointer;
+    None means that the request omits the field. `pointers`: JSON pointers of the typed fields in which the
+    request sets options, by the metadata key of the option."""
 
     selection: TopicSelection
     limits: TaskLimits
     objective: LatencyObjective | None
     metadata: Mapping[str, str]
-    name: str | None = None
-    source: ClusterRef | None = None
-    destination: ClusterRef | None = None
-    naming: TopicNaming | None = None
-    start: Start | None = None
+    fixed: Mapping[str, object] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -136,15 +136,16 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
 
     Raises RefusedFields, which names every field that cannot be changed as requested.
     """
-    for pointer, before, after, why in (
-        ("/name", present.name, wanted.name, _NAME),
-        ("/source/cluster", present.source, wanted.source, _SOURCE),
-        ("/destination/cluster", present.destination, wanted.destination, _DESTINATION),
-        ("/destination/name", present.naming, wanted.naming, _NAMING),
-        ("/start", Start(present.start, present.start_ms), wanted.start, _START),
-    ):
-        if after is not None and after != before:
-            problems.refuse(pointer, f"{why}; {_ADVICE}")
+    before = {
+        "/name": present.name,
+        "/source/cluster": present.source,
+        "/destination/cluster": present.destination,
+        "/destination/name": present.naming,
+        "/start": Start(present.start, present.start_ms),
+    }
+    for pointer, value in wanted.fixed.items():
+        if value is not None and value != before[pointer]:
+            problems.refuse(pointer, f"{_FIXED[pointer]}; {_ADVICE}")
     metadata = _metadata(present, wanted, problems)
     problems.check()
     return replace(

@@ -232,15 +232,16 @@ OPTIONS: Final = (
     DatastreamOption(
         ("monitor",),
         Mode,
-        "Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would"
-        " have; null: as in its settings.",
+        "Reaction of the monitor to a breach: request a rebalance that can help, or only report the"
+        " rebalance; null: default from the monitor's settings.",
         "Reaction of the monitor to a breach.",
         key=MONITOR_MODE,
     ),
     DatastreamOption(
         ("canary",),
         bool,
-        "Write one record a second to a separate topic at the source, and measure its arrival.",
+        "Write one record per second to a separate topic at the source, and measure its arrival at the"
+        " destination.",
         "Measure delivery with one record a second.",
         key=CANARY,
         default=False,
@@ -256,8 +257,8 @@ OPTIONS: Final = (
     DatastreamOption(
         ("audit_lateness_seconds",),
         int,
-        "Longest time from the timestamp of a record to its arrival at the source. Null: that of the"
-        " settings.",
+        "Longest time from the timestamp of a record to its arrival at the source. Null: the value of"
+        " the settings.",
         "Lateness of records in seconds.",
         flag="audit_lateness",
         key=LATENESS,

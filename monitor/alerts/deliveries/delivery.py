@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from mirror.background_thread import BackgroundThread
 from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
@@ -27,10 +28,11 @@ _log = structlog.get_logger(__name__)
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
-class Delivery:
+class Delivery(BackgroundThread):
     """Sends the contents of an outbox to its receiver. `name`: name in logs and metrics. `takes_watchdog`:
     whether to send the watchdog alert to this receiver. `may_tell`: returns whether this monitor is certainly
-    the active one."""
+    the active one. `stop` tries to send the pending alerts once; alerts that are not accepted by the deadline
+    are dropped."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Delivery:
         takes_watchdog: bool = False,
         may_tell: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__(f"alerts to {name}")
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.failure = ""
@@ -54,24 +57,14 @@ class Delivery:
         self._metrics = metrics
         self._may_tell = may_tell
         self._changed = threading.Condition()
-        self._is_stopping = False
         self._offered_at = -NEVER
         self._trouble = ""
-        self._thread = threading.Thread(target=self._run, name=f"alerts to {name}", daemon=True)
         metrics.watch(name, self._waiting)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, deadline_seconds: float) -> None:
-        """Try to send the pending alerts once, and end the thread. Alerts that are not accepted by the
-        deadline are dropped."""
+    def wake(self) -> None:
+        """Let the thread check its work again."""
         with self._changed:
-            self._is_stopping = True
             self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join(deadline_seconds)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice]) -> None:
         """Queue all firing alerts and the alerts that have ended. Does not block."""
@@ -109,8 +102,9 @@ class Delivery:
             while True:
                 now = self._clock.monotonic()
                 is_confirmed = now - self._offered_at < LEASE_SECONDS and self._may_tell()
-                notices = self._outbox.take(now, is_last=self._is_stopping) if is_confirmed else ()
-                if notices or self._is_stopping:
+                is_last = self._stopping.is_set()
+                notices = self._outbox.take(now, is_last=is_last) if is_confirmed else ()
+                if notices or is_last:
                     return notices
                 # A later turn confirms the alerts by offering them.
                 next_at = self._outbox.next_at() if is_confirmed else NEVER

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from mirror.background_thread import BackgroundThread
 from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.ports import Clock
 
@@ -20,29 +21,22 @@ LONGEST_SECONDS: Final = 2.0
 every third of its duration."""
 
 
-class PauseDetector:
+class PauseDetector(BackgroundThread):
     """Detects pauses with a background thread. Every query also checks the clock."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__("standstill")
         self._clock = clock
         self._lock = threading.Lock()
         self._looked_at = clock.monotonic()
         self._count = self._settled = 0
         self._ended_at = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="standstill", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         with self._lock:
             self._looked_at = self._clock.monotonic()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().start()
 
     def count(self) -> int:
         """Return the number of pauses so far."""

@@ -18,7 +18,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
-from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY, PartitionMetricHourly
+from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY, LogGrowth, PartitionMetricHourly
 from stack.pinot import PinotServer
 from tests.fakes.clock import ManualClock
 from tests.metrics_data import MetricsWorld, a_metric, a_rollup, apply_tables, fresh_name, pinot_settings
@@ -87,8 +87,8 @@ def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair, clock: ManualCloc
 
 def a_rolled_up_hour(cluster: str, this_hour: int, ago: int) -> PartitionMetricHourly:
     rate = 700.0 if ago % 24 == BUSY_HOUR_AGO else 100.0
-    row = a_rollup(cluster, 0, this_hour - ago * HOUR_MS, rate)
-    return replace(row, topic="orders", growth_bytes=rate * 3600, growth_ms=HOUR_MS)
+    row = a_rollup(cluster, 0, this_hour - ago * HOUR_MS, rate, "orders")
+    return replace(row, growth=LogGrowth(rate * 3600, HOUR_MS))
 
 
 def test_hours_are_read_and_the_day_replayed(

@@ -32,6 +32,7 @@ from pinot.tables import (
     PARTITION_METRICS_HOURLY,
     PLACEMENT_EVENTS,
     IncidentRow,
+    LogGrowth,
     Statistic,
 )
 from pinot.time_range import TimeRange
@@ -110,7 +111,8 @@ def test_an_hour_knows_the_bytes_out_only_if_all_its_samples_do(metrics_world: M
         ],
     )
     (rows,) = hour_pages(metrics_world.client, Hour(cluster, HOUR))
-    assert {row.kafka_partition: row.mean_bytes_out_per_second for row in rows} == {0: 2000.0, 1: -1, 2: -1}
+    found = {row.partition.kafka_partition: row.mean_bytes_out_per_second for row in rows}
+    assert found == {0: 2000.0, 1: -1, 2: -1}
 
 
 def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
@@ -125,13 +127,14 @@ def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
     hours = {hour: n for hour, n in sampled_hours(client, two).items() if hour.cluster == cluster}
     assert hours == {Hour(cluster, HOUR): 90, Hour(cluster, HOUR + HOUR_MS): 3}
     rolled = [row for page in hour_pages(client, Hour(cluster, HOUR), page_partitions=1) for row in page]
-    assert [row.kafka_partition for row in sorted(rolled, key=lambda row: row.kafka_partition)] == [0, 1, 2]
+    assert sorted(row.partition.kafka_partition for row in rolled) == [0, 1, 2]
     for row in rolled:
-        base = row.kafka_partition * 100
-        assert (row.samples, row.hour_ms, row.datacenter, row.broker) == (30, HOUR, "dc", 1)
+        base = row.partition.kafka_partition * 100
+        assert (row.samples, row.hour_ms) == (30, HOUR)
+        assert (row.partition.datacenter, row.partition.broker) == ("dc", 1)
         assert (row.mean_bytes_per_second, row.max_bytes_per_second) == (base + 14.5, base + 29.0)
         assert row.p95_bytes_per_second == base + 28.0
-        assert (row.mean_messages_per_second, row.growth_bytes, row.growth_ms) == (10.0, 30_000.0, 300_000)
+        assert (row.mean_messages_per_second, row.growth) == (10.0, LogGrowth(30_000.0, 300_000))
         assert row.mean_bytes_out_per_second == 0.0
     metrics_world.put(PARTITION_METRICS_HOURLY, rolled)
     assert rolled_up_hours(client, two)[Hour(cluster, HOUR)] == 90

@@ -37,8 +37,7 @@ def test_sums_of_rollups_are_those_of_the_loads(metrics_world: MetricsWorld) -> 
     }
     rows = [
         replace(
-            a_rollup(cluster, number, HOUR - back * HOUR_MS, size),
-            topic=topic,
+            a_rollup(cluster, number, HOUR - back * HOUR_MS, size, topic),
             mean_messages_per_second=-1.0 if messages is None else messages,
         )
         for (topic, back), (number, (size, messages)) in product(

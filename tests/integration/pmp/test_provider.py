@@ -24,7 +24,7 @@ from pinot.partitions.loads import partition_rates
 from pinot.partitions.offending_partitions import offending_partitions
 from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages
 from pinot.settings import PinotSettings
-from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
+from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, LogGrowth, Statistic
 from pinot.time_range import TimeRange
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.loads.provider import PinotLoadProvider, ProviderInputs
@@ -105,8 +105,9 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
 ) -> None:
     cluster = ClusterRef(fresh_name("gaps"))
     put_orders(metrics_world, cluster, 0, 1)
-    history = [a_rollup(cluster, 0, NOW // HOUR_MS * HOUR_MS - hours * HOUR_MS, 40.0) for hours in (2, 3)]
-    metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, topic="silent") for row in history])
+    hour = NOW // HOUR_MS * HOUR_MS
+    history = [a_rollup(cluster, 0, hour - hours * HOUR_MS, 40.0, "silent") for hours in (2, 3)]
+    metrics_world.put(PARTITION_METRICS_HOURLY, history)
     asked = [*ORDERS, TopicPartition("silent", 5), TopicPartition("unreported", 0)]
     report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, asked)
     assert [report.loads[p].bytes_per_second for p in asked] == [1000, 2000, 1500, 40, 7]
@@ -135,7 +136,7 @@ def test_a_provider_that_starts_while_samples_are_away_uses_the_same_hour_of_ear
     cluster, hour, week = fresh_name("seasonal"), NOW // HOUR_MS * HOUR_MS, 7 * 24 * HOUR_MS
     weeks = [a_rollup(cluster, 0, hour - back * week, 100.0 * back) for back in (1, 2, 3)]
     yesterday = [a_rollup(cluster, 1, hour - 24 * HOUR_MS, 70.0)]
-    rows = [replace(row, growth_bytes=0.0, growth_ms=0) for row in (*weeks, *yesterday)]
+    rows = [replace(row, growth=LogGrowth(0.0, 0)) for row in (*weeks, *yesterday)]
     metrics_world.put(PARTITION_METRICS_HOURLY, rows)
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
     t0, t1, t2, other = (*(TopicPartition("t", number) for number in range(3)), ORDERS[0])
@@ -197,7 +198,7 @@ def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld)
     cluster = ClusterRef(fresh_name("long"))
     hour = NOW // HOUR_MS * HOUR_MS
     rows = [a_rollup(cluster, 0, hour - back * HOUR_MS, float(back)) for back in range(30)]
-    metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, growth_ms=0, growth_bytes=0.0) for row in rows])
+    metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, growth=LogGrowth(0.0, 0)) for row in rows])
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
     report = provider.measured(cluster, NOW, 24 * HOUR_MS, Statistic.MAX)
     (load,) = report.loads.values()
@@ -212,11 +213,9 @@ def test_of_the_hour_in_which_a_long_window_begins_its_share_counts(metrics_worl
     kinds = {"grown": 1.0, "averaged": 0.0}
     rows = [
         replace(
-            a_rollup(cluster, 0, hour - back * HOUR_MS, rate),
-            topic=topic,
+            a_rollup(cluster, 0, hour - back * HOUR_MS, rate, topic),
             samples=minutes,
-            growth_bytes=known * rate * minutes * 60,
-            growth_ms=int(known) * minutes * 60_000,
+            growth=LogGrowth(known * rate * minutes * 60, int(known) * minutes * 60_000),
         )
         for topic, known in kinds.items()
         for back, rate, minutes in (
@@ -334,7 +333,7 @@ def test_a_moved_partition_belongs_to_its_newest_broker(metrics_world: MetricsWo
     found = partition_rates(metrics_world.client, cluster, when)
     assert {rate.kafka_partition: rate.broker for rate in found} == {0: 1, 1: 2, 2: 2}
     (page,) = hour_pages(metrics_world.client, Hour(cluster, NOW // HOUR_MS * HOUR_MS))
-    assert {row.kafka_partition: row.broker for row in page} == {0: 1, 1: 2, 2: 2}
+    assert {row.partition.kafka_partition: row.partition.broker for row in page} == {0: 1, 1: 2, 2: 2}
 
 
 def test_a_growth_from_before_the_window_counts_for_its_share_and_silence_is_marked(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assigner.planner import plan
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.examples import examples
 from tests.placement_data import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.stages import fewer_moves
 from bench.assigner.fewer import drifted, measure
 from mirror.model.load import TaskCapacity, TaskLimits

@@ -21,7 +21,7 @@ USABLE: Final = 100_000
 GAIN: Final = AssignerSettings().rebalance_gain
 EFFORT: Final = examples(100) / 100
 """A tenth in `make test`, like the number of examples: the solver would use most of the time."""
-PLANNER: Final = LoadPlanner(AssignerSettings(effort=EFFORT).policy())
+PLANNER: Final = LoadPlanner(AssignerSettings.model_validate({"effort": EFFORT}).policy())
 
 
 @st.composite

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy, TaskOf
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import TaskOf
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from tests.examples import examples

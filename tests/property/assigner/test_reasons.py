@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assigner.answer.explain import MoveCause
 from assigner.answer.placement_answer import PlacementAnswer
-from assigner.problem.problem import PlanMode
+from assigner.problem.policy import PlanMode
 from tests.examples import examples
 from tests.property.assigner.test_plans import World, homes, worlds
 

@@ -11,7 +11,7 @@ import pytest
 from assigner.answer.check import check_plan
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from mirror.errors import PlanRejected
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, tasks_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.what_if.document import Fallback, read_csv, read_json, understand
 from assigner.what_if.report import task_rows, to_json
 from mirror.errors import InvalidRequest

@@ -9,7 +9,7 @@ import pytest
 
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from mirror.model.load import TaskLimits
 from tests.placement_data import loads_of, tasks_of
 from tests.unit.assigner.test_incremental import CAPACITY

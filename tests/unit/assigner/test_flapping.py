@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from bench.placement.loads import synthetic_week
 from bench.placement.week import Ours, Score, brooklin_greedy, round_robin, simulate, ureplicator
 

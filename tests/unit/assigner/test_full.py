@@ -11,7 +11,7 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.bounds.lower_bounds import task_bound
 from assigner.planner import plan
 from assigner.problem.limits import UNLIMITED
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.stages.full import PackingInput, fewest_tasks
 from assigner.stages.relabel import relabel
 from mirror.model.load import TaskCapacity, TaskLimits

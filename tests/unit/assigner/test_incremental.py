@@ -12,7 +12,8 @@ from assigner.answer.explain import MoveCause
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy, build_problem
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import build_problem
 from assigner.stages.hysteresis import lasting_overloads, task_count
 from bench.placement.incremental import world
 from bench.placement.loads import CAPACITY as BENCH_CAPACITY

@@ -7,7 +7,7 @@ import pytest
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.search.greedy import best_fit
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition

@@ -12,7 +12,8 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import PlanMode, Policy, build_problem
+from assigner.problem.policy import PlanMode, Policy
+from assigner.problem.problem import build_problem
 from assigner.settings import AssignerSettings
 from assigner.stages.hysteresis import task_count
 from mirror.model.identifiers import GroupName, TaskName
@@ -23,7 +24,7 @@ from mirror.model.topics import TopicPartition
 PARTITIONS: Final = tuple(TopicPartition("t", number) for number in range(40))
 REMEMBERED: Final = 8
 """Number of observations used by a plan."""
-PLANNER: Final = LoadPlanner(AssignerSettings(exact_cells=0, effort=0.1).policy())
+PLANNER: Final = LoadPlanner(AssignerSettings.model_validate({"exact_cells": 0, "effort": 0.1}).policy())
 
 
 def task_counts(levels: Sequence[float]) -> list[int]:

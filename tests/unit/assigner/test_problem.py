@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.problem.problem import Policy, build_problem, in_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import build_problem, in_units
 from mirror.errors import InvalidRequest
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition

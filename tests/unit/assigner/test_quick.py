@@ -11,7 +11,8 @@ from assigner.advice.past import LeastTerms, least_tasks, sums_of
 from assigner.planner import plan
 from assigner.problem.limits import Limits
 from assigner.problem.loads import UNKNOWN_LOAD, resolve
-from assigner.problem.problem import Policy, in_units, usable_units
+from assigner.problem.policy import Policy
+from assigner.problem.problem import in_units, usable_units
 from assigner.search.quick import quick_tasks
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition

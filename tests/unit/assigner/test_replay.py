@@ -8,7 +8,7 @@ import math
 import pytest
 
 from assigner.forecast.outlook import HOUR_MS
-from assigner.problem.problem import PlanMode, Policy
+from assigner.problem.policy import PlanMode, Policy
 from assigner.what_if.document import Fallback
 from assigner.what_if.replay import Hourly, hours_from_csv, hours_from_json, replay
 from mirror.errors import InvalidRequest

@@ -8,7 +8,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from assigner.settings import AssignerSettings
 from mirror.model.load import LoadLevel
 

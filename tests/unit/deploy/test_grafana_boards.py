@@ -12,7 +12,7 @@ from promql_parser import parse
 
 from deploy.grafana.boards import BOARDS, FOLDER, text_of
 from headrace_dev.reference.of_metrics import described
-from pinot.tables import PartitionMetric
+from pinot.tables import PARTITION_METRICS
 
 EXPORTED: Final = {one.name for metrics in described().values() for one in metrics}
 FROM_THE_CLIENT: Final = {"process_resident_memory_bytes", "headrace_latency_seconds_bucket"}
@@ -64,7 +64,7 @@ def test_an_expression_is_one_and_its_metrics_exist(title: str, expression: str)
 
 
 def test_the_columns_of_a_question_exist() -> None:
-    known = set(PartitionMetric.__dataclass_fields__)
+    known = {column.name for column in PARTITION_METRICS.columns}
     assert len(QUESTIONS) == 4
     for title, text in QUESTIONS:
         columns = set(re.findall(r"\b(?:\w+_per_second|time_ms|kafka_partition|growth_\w+)\b", text))

@@ -9,7 +9,7 @@ import pytest
 
 from assigner.advice.past import LeastTerms, least_tasks, sums_of
 from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from assigner.what_if.document import Fallback
 from headrace.foresight.history import DAY, HOUR_MS
 from headrace.foresight.needs import WEEK, PastNeeds, Sizing

@@ -40,11 +40,20 @@ PRESENT = a_datastream(
 )
 
 
+POINTERS = {
+    "name": "/name",
+    "source": "/source/cluster",
+    "destination": "/destination/cluster",
+    "naming": "/destination/name",
+    "start": "/start",
+}
+
+
 def wanted(**more: Any) -> WantedDefinition:
     """Return the present definition with changes."""
-    return replace(
-        WantedDefinition(PRESENT.selection, PRESENT.limits, PRESENT.objective, PRESENT.metadata), **more
-    )
+    fixed = {POINTERS[name]: more.pop(name) for name in POINTERS.keys() & more.keys()}
+    same = WantedDefinition(PRESENT.selection, PRESENT.limits, PRESENT.objective, PRESENT.metadata, fixed)
+    return replace(same, **more)
 
 
 def become(**more: Any) -> Datastream:

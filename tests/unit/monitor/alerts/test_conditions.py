@@ -230,7 +230,7 @@ def test_the_time_of_an_outage_of_the_measurements_does_not_count_as_unexplained
         is_complete=True,
     )
     calm = FleetMovement({ORDERS: DatastreamStates("east", Movement(), "west")}, is_complete=True)
-    conditions, found = Conditions(AlertPatience(blind_seconds=60.0)), list[str]()
+    conditions, found = Conditions(AlertPatience(blind_after_seconds=60.0)), list[str]()
     for at in range(0, 200, 10):
         moving = away if 10 < at < 70 else calm
         alerts = conditions.judging_failed("no answer", ClockReading(at * 1_000, float(at)), moving)

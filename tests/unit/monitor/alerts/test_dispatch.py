@@ -84,7 +84,7 @@ class Rig:
             )
             for number, one in enumerate(receivers)
         ]
-        patience = AlertPatience(blind_seconds=0.0, receiver_seconds=0.0)
+        patience = AlertPatience(blind_after_seconds=0.0, receiver_after_seconds=0.0)
         style = Style({}, "", "http://here")
         self.dispatch = AlertDispatch(
             Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
@@ -278,7 +278,7 @@ def test_a_turn_that_takes_long_is_no_standstill() -> None:
         assert standstill.is_settled
     standstill.start()
     looked = threading.active_count()
-    standstill.stop()
+    standstill.stop(PATIENCE_SECONDS)
     assert threading.active_count() < looked
 
 

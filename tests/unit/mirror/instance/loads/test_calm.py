@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assigner.planner import LoadPlanner
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits

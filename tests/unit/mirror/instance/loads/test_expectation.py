@@ -7,7 +7,7 @@ import re
 import pytest
 
 from assigner.planner import LoadPlanner
-from assigner.problem.problem import Policy
+from assigner.problem.policy import Policy
 from mirror.instance.loads.expectation import HOUR_MS, Expectation, ExpectedLoads, Loads, with_expected
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad, TaskCapacity, TaskLimits

@@ -1,0 +1,71 @@
+"""Groups of options of commands.
+
+A command takes a group of options as one parameter, whose type is a subclass of `OptionGroup`. `flattened`
+replaces this parameter by the options of the group; `CommandGroup` does so for all of its commands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+import typer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class OptionGroup:
+    """Base of groups of options: frozen dataclasses whose fields have the type and the default of an option
+    each."""
+
+
+def flattened(command: Command) -> Command:
+    """Return a command whose groups of options are separate options. The command receives the groups."""
+    hints = get_type_hints(command, include_extras=True)
+    kinds: dict[str, Any] = {
+        name: kind for name, kind in hints.items() if inspect.isclass(kind) and issubclass(kind, OptionGroup)
+    }
+    parameters = [
+        flat
+        for name, parameter in inspect.signature(command).parameters.items()
+        for flat in (
+            _parameters_of(kinds[name], parameter)
+            if name in kinds
+            else [parameter.replace(annotation=hints[name])]
+        )
+    ]
+
+    @wraps(command)
+    def called(**values: Any) -> Any:
+        groups = {
+            name: kind(**{option.name: values.pop(option.name) for option in fields(kind)})
+            for name, kind in kinds.items()
+        }
+        return command(**values, **groups)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called  # type: ignore[return-value]
+
+
+def _parameters_of(kind: Any, parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    types = get_type_hints(kind, include_extras=True)
+    for option in fields(kind):
+        yield parameter.replace(name=option.name, default=option.default, annotation=types[option.name])
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands that may take groups of options."""
+
+    def command(self, *names: Any, **settings: Any) -> Callable[[Command], Command]:
+        """Return a decorator that adds a command. Parameters as in `typer.Typer`."""
+        add = super().command(*names, **settings)
+
+        def decorate(command: Command) -> Command:
+            add(flattened(command))
+            return command
+
+        return decorate
