@@ -118,7 +118,8 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        since = inf if request.is_incomplete else self._read_from() + (request.wait_seconds or 0.0)
+        read_at = max(self._loop.now(), self.throttled_until)
+        since = inf if request.is_incomplete else read_at + (request.wait_seconds or 0.0)
         self._pending.append((correlation, since, request))
         was_idle = not self._unsent
         self._unsent.append(start)
@@ -134,7 +135,8 @@ class Connection:
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication
             return
-        self._pending[-1] = (self._pending[-1][0], self._read_from(), request)
+        read_at = max(self._loop.now(), self.throttled_until)
+        self._pending[-1] = (self._pending[-1][0], read_at, request)
         self._unsent.extend(end)
         self._write()
         if self._unsent:
@@ -193,10 +195,6 @@ class Connection:
             for held in (self.throttling, self._cluster_throttling):
                 held.hold(now, self.throttled_until)
             self._put_off(lambda since: max(since, self.throttled_until))
-
-    def _read_from(self) -> float:
-        """Return the earliest time at which the broker reads a request that is sent now."""
-        return max(self._loop.now(), self.throttled_until)
 
     def _put_off(self, later: Callable[[float], float]) -> None:
         """Postpone the due times of outstanding responses, because the delay is not the broker's fault."""
