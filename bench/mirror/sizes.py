@@ -149,10 +149,9 @@ def _print_lag(instance: RunningInstance, total: int) -> None:
         return found
 
     wait_until(lambda: lag(limit=1)["lag_records"] == 0, _SECONDS, "a known lag of 0", interval_seconds=1.0)
-    for name, query in (
-        ("all", {}),
-        (f"{_ROWS} of them", {"limit": _ROWS, "sort": "lag_ms", "descending": True}),
-    ):
+    page = {"limit": _ROWS, "sort": "lag_ms", "descending": True}
+    queries: Mapping[str, Mapping[str, Any]] = {"all": {}, f"{_ROWS} of them": page}
+    for name, query in queries.items():
         began = time.monotonic()
         found = lag(**query)
         seconds = time.monotonic() - began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import lz4.frame
@@ -39,7 +39,7 @@ def zstd(level: int, **more: int) -> Callable[[bytes], bytes]:
     return compress
 
 
-HIGH: Final = {
+HIGH: Final[Mapping[int, Callable[[bytes], bytes]]] = {
     GZIP: lambda data: zlib.compress(data, 9, wbits=31),
     LZ4: lambda data: lz4.frame.compress(data, 12, block_linked=False, store_size=False),
     ZSTD: zstd(19),
