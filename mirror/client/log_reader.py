@@ -27,7 +27,7 @@ _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _EMPTY_SECONDS: Final = 0.25
-"""Pause after an empty response, during which the broker may fetch a segment from remote storage (KIP-405)."""
+"""Pause after an empty response: the broker may be fetching a segment from remote storage (KIP-405)."""
 
 
 class FetchWait(NamedTuple):
