@@ -25,6 +25,9 @@ from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 
 _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
+_MOST_EMPTY_ANSWERS: Final = 20
+_EMPTY_SECONDS: Final = 0.25
+"""Pause after an empty response: the broker may be fetching a segment from remote storage (KIP-405)."""
 
 
 class FetchWait(NamedTuple):
@@ -42,12 +45,19 @@ async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
     """Fetch once from a partition's leader. Repeats the request while the broker returns empty responses
-    because of a quota.
+    because of a quota, and some times while it returns no records although the log has not ended: a segment
+    may be in remote storage, or no record may be left up to the end of a compacted log.
 
     Raises Unreachable if there is no leader, otherwise the error for the broker's error code.
     """
     position = FetchPosition(-1, offset, -1, most_bytes)
-    part = await fetch_part(cluster, place, position, committed=committed)
+    for _ in range(_MOST_EMPTY_ANSWERS):
+        part = await fetch_part(cluster, place, position, committed=committed)
+        if part.error:
+            break
+        if len(part.records) or offset >= (part.last_stable_offset if committed else part.high_watermark):
+            return part
+        await cluster.loop.sleep(_EMPTY_SECONDS)
     if part.error:
         if part.error in TRANSIENT:
             raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")

@@ -31,6 +31,7 @@ from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.batches.opener import BatchOpener
 from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, StopPoint, runs_of, times_of
+from mirror.protocol.batches.smallest import write_smallest
 
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 _NO_LIMIT: Final = 2**62
@@ -390,19 +391,14 @@ class BatchRouter:
                 raise self._rules.transform_failed(record.offset, error) from error
 
     def _send_records(self, records: Sequence[Record]) -> None:
-        batch = self._written(records)
-        if len(batch) > self._rules.batch_limit:
-            if len(records) == 1:
-                raise RecordTooLarge(
-                    f"the record at offset {records[0].offset} takes a batch of {len(batch)} bytes,"
-                    f" but the destination accepts {self._rules.batch_limit}",
-                    offset=records[0].offset,
-                    advice="raise max.message.bytes of the destination topic, or change on-rejection",
-                )
+        batch, limit = self._written(records), self._rules.batch_limit
+        if len(batch) > limit and len(records) > 1:
             middle = len(records) // 2
             self._send_records(records[:middle])
             self._send_records(records[middle:])
             return
+        if len(batch) > limit:
+            batch = write_smallest(records[0], self._codec_to_write, limit)
         made = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
         self._send_made(made, Path.RECORDS)
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
+from mirror.errors import DataLossDetected, HeadraceError, Refused, TopicRecreated
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
@@ -22,6 +22,7 @@ from mirror.model.datastreams.lanes import LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.fetcher import Fetcher
@@ -298,9 +299,17 @@ class LaneStartup:
         self._unsaved.begin(lane, lane.spec.start_offset)
 
     def _begin(self, answers: Answers, lane: Lane) -> None:
-        answer = answers[lane.key.partition]
+        place, cluster = lane.key.partition, self._lanes.source(lane).cluster
+        answer = answers[place]
+        if answer.error == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            raise Refused(
+                f"{cluster.name} cannot search {place} by time, because its messages have no timestamps:"
+                f" broker returned {name_of(answer.error)}",
+                advice="start at earliest, latest or offsets",
+            )
         if answer.error:
-            raise Unreachable(f"{lane.spec.source} returned no offsets for {lane.key.partition}")
+            doing = f"looking up the start offset of {place} of {cluster.name}"
+            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
         self._unsaved.begin(lane, answer.offset)
 
     def _source_id(self, lane: Lane) -> bytes:

@@ -23,32 +23,36 @@ KAFKA_RELEASES: Final = {
 NEWER_KAFKA: Final = "kafka-4.4"
 """Set for tests of what Kafka of the set "kafka" does not have."""
 _LISTS: Final = Path(__file__).with_name("artefacts")
-_LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+) ([0-9a-f]{64})")
+TIERED_KAFKA: Final = "kafka-tiered"
+"""Set with a remote storage of Kafka's own tests, which keeps segments in a folder (KIP-405)."""
+_LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+)(?::([\w-]+))? ([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, order=True)
 class Artefact:
-    """One jar of the registry: `group:name:version`, and its expected SHA-256."""
+    """One jar of the registry: `group:name:version`, and its expected SHA-256. `classifier`: empty for the
+    main jar of the module."""
 
     group: str
     name: str
     version: str
     sha256: str = ""
+    classifier: str = ""
 
     @property
     def coordinate(self) -> str:
-        """Coordinate in the form `group:name:version`."""
-        return f"{self.group}:{self.name}:{self.version}"
+        """Coordinate in the form `group:name:version` or `group:name:version:classifier`."""
+        return f"{self.group}:{self.name}:{self.version}" + (f":{self.classifier}" if self.classifier else "")
 
     @property
     def file_name(self) -> str:
         """Name of the jar; the version keeps jars of the same name from different groups apart."""
-        return f"{self.name}-{self.version}.jar"
+        return f"{self.name}-{self.version}" + (f"-{self.classifier}.jar" if self.classifier else ".jar")
 
 
 def list_file(set_name: str) -> Path:
     """Return the committed list of a set. Raises UnknownName."""
-    if set_name not in (*SET_NAMES, *KAFKA_RELEASES):
+    if set_name not in (*SET_NAMES, *KAFKA_RELEASES, TIERED_KAFKA):
         raise UnknownName(f"unknown jar set {set_name!r}", advice=f"choose from {', '.join(SET_NAMES)}")
     return _LISTS / f"{set_name}.txt"
 
@@ -60,7 +64,7 @@ def artefacts_of(set_name: str) -> tuple[Artefact, ...]:
 
 
 def parse_list(text: str, where: str) -> tuple[Artefact, ...]:
-    """Parse lines of `group:name:version sha256`; `#` starts a comment. Raises JarsUnavailable."""
+    """Parse lines of `coordinate sha256`; `#` starts a comment. Raises JarsUnavailable."""
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         content = line.partition("#")[0].strip()
@@ -71,7 +75,8 @@ def parse_list(text: str, where: str) -> tuple[Artefact, ...]:
                     f"{where} line {number} is not 'group:name:version sha256'",
                     advice="python -m stack.jars lock rewrites the list",
                 )
-            found.append(Artefact(*match.groups()))
+            group, name, version, classifier, sum_ = match.groups()
+            found.append(Artefact(group, name, version, sum_, classifier or ""))
     names = [artefact.file_name for artefact in found]
     if len(set(names)) < len(names):
         raise JarsUnavailable(f"{where} lists a jar twice: {max(names, key=names.count)}")

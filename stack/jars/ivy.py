@@ -26,7 +26,9 @@ PYSPARK: Final = "4.0.5"
 ROOT_VARIABLE: Final = "STACK_MAVEN_ROOT"
 _ACCESS_ERROR: Final = re.compile(r"Server access error at url \S+ \((.+)\)")
 _NOT_FOUND: Final = re.compile(r"module not found: (\S+)")
-_NAME: Final = "[organisation]~[module]~[revision].[ext]"
+_NAME: Final = "[organisation]~[module]~[revision](~[classifier]).[ext]"
+_EXTRA: Final = "http://ant.apache.org/ivy/maven"
+"""Name of the namespace of attributes that Maven has and Ivy has not."""
 
 
 def pyspark_jars() -> Path:
@@ -75,7 +77,7 @@ def write_request(folder: Path, artefacts: Iterable[Artefact], *, transitive: bo
     )
     lines = "\n".join(_dependency(artefact, transitive) for artefact in artefacts)
     (folder / "ivy.xml").write_text(
-        f"""<ivy-module version="2.0">
+        f"""<ivy-module version="2.0" xmlns:m="{_EXTRA}">
  <info organisation="local" module="stack"/>
  <configurations><conf name="default"/></configurations>
  <dependencies>
@@ -91,7 +93,8 @@ def _dependency(artefact: Artefact, transitive: bool) -> str:
     names = f'org="{artefact.group}" name="{artefact.name}" rev="{artefact.version}"'
     if transitive:
         return f'  <dependency {names} conf="default->runtime,master"/>'
-    jar = f'<artifact name="{artefact.name}" type="jar" ext="jar"/>'
+    classifier = f' m:classifier="{artefact.classifier}"' if artefact.classifier else ""
+    jar = f'<artifact name="{artefact.name}" type="jar" ext="jar"{classifier}/>'
     return f'  <dependency {names} transitive="false" conf="default->default">{jar}</dependency>'
 
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from stack.jars import certificates, ivy
-from stack.jars.coordinates import KAFKA_RELEASES, Artefact, artefacts_of, format_list, list_file
+from stack.jars.coordinates import (
+    KAFKA_RELEASES,
+    TIERED_KAFKA,
+    Artefact,
+    artefacts_of,
+    format_list,
+    list_file,
+)
 from stack.jars.download import Report, sha256_of
 from stack.jars.java import find_java
 from stack.process.managed_process import ManagedProcess
@@ -45,11 +52,12 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
         Artefact("org.apache.kafka", "kafka-clients", "3.9.1"),
     ),
 }
-"""Direct dependencies, from which all are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
+"""Direct dependencies, from which all are resolved. Other lists are pinned by hand: see docs/stack.md."""
 _HEADINGS: Final = {
     "kafka": "Kafka's broker, tools and MirrorMaker, with a logging binding",
     **dict.fromkeys(KAFKA_RELEASES, "Another release of Kafka's broker and tools, with a logging binding"),
     "pinot": "Pinot's controller, broker, server, Avro and Kafka plugins, at the versions its parent pins",
+    TIERED_KAFKA: "The remote storage of Kafka's own tests",
     "spark": "Spark's connectors to Kafka and Avro, without the jars that the PySpark wheel contains",
 }
 
@@ -87,8 +95,8 @@ def _resolve(name: str, wanted: Iterable[Artefact], folder: Path, *, transitive:
 
 
 def _named(coordinate: str) -> Artefact:
-    group, name, version = coordinate.split(":")
-    return Artefact(group, name, version)
+    group, name, version, *classifier = coordinate.split(":")
+    return Artefact(group, name, version, classifier="".join(classifier))
 
 
 def without_those_of_pyspark(artefacts: Iterable[Artefact]) -> list[Artefact]:

@@ -16,7 +16,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import LATEST
+from mirror.protocol.control.offsets import LATEST, OffsetAnswer
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster, NodePorts
@@ -112,6 +112,14 @@ class Topics:
         self._admin.create_topics([new], operation_timeout=_PATIENCE_SECONDS)[name].result()
         wait_until(lambda: self._ends(name, partitions), _PATIENCE_SECONDS, f"every partition of {name}")
 
+    def create_many(self, names: Sequence[str]) -> None:
+        """Create topics of one partition with one request, and wait until they are readable."""
+        new = [NewTopic(name, 1, 1) for name in names]
+        for result in self._admin.create_topics(new, operation_timeout=_PATIENCE_SECONDS).values():
+            result.result()
+        topics = dict.fromkeys(names, 1)
+        wait_until(lambda: self.ends(topics) is not None, _PATIENCE_SECONDS, "every new topic")
+
     def delete(self, *prefixes: str) -> None:
         """Delete all topics with these prefixes, and wait until they are gone."""
         names = self._named(prefixes)
@@ -146,10 +154,20 @@ class Topics:
         """Return the sum of the end offsets, or 0 while the topic does not exist."""
         return sum(self._ends(name, partitions))
 
+    def ends(self, topics: Mapping[str, int]) -> int | None:
+        """Return the sum of the end offsets of topics with these numbers of partitions; None while the end of
+        a partition is unknown."""
+        places = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+        answers = self._answers(places)
+        return None if any(answer.error for answer in answers) else sum(a.offset for a in answers)
+
     def _ends(self, name: str, partitions: int) -> list[int]:
-        queries = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), LATEST)
-        answers = self._bench.run(self._bench.cluster(_HERE).offsets(queries)).values()
+        answers = self._answers([TopicPartition(name, number) for number in range(partitions)])
         return [] if any(answer.error for answer in answers) else [answer.offset for answer in answers]
+
+    def _answers(self, places: Sequence[TopicPartition]) -> list[OffsetAnswer]:
+        queries = dict.fromkeys(places, LATEST)
+        return list(self._bench.run(self._bench.cluster(_HERE).offsets(queries)).values())
 
     def _named(self, prefixes: tuple[str, ...]) -> list[str]:
         names = self._admin.list_topics(timeout=_PATIENCE_SECONDS).topics

@@ -201,6 +201,22 @@ def old_message(key: bytes | None, value: bytes | None, magic: int = 0) -> bytes
     return bytes(builder.build())
 
 
+def old_messages(
+    contents: Sequence[tuple[bytes | None, bytes | None]], first: int, magic: int, codec: int
+) -> bytes:
+    """Return messages with these keys and values as a broker stores them from offset `first` on: one message
+    around all if compressed. Offsets inside of such a message are absolute in format 0, relative in 1."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 2**30)
+    for place, (key, value) in enumerate(contents):
+        builder.append(place if codec and magic else first + place, _OLD_TIME + place, key, value)
+    return bytes(builder.build())
+
+
+def magic_of(data: bytes) -> int:
+    """Return the format of a batch or message."""
+    return data[_MAGIC_AT]
+
+
 def records_of(data: bytes) -> list[Any] | None:
     """Return the records of a batch as a consumer reads them; None if it cannot."""
     if data[_MAGIC_AT] < _NEWEST_MAGIC:

@@ -8,6 +8,7 @@ from stack.errors import JarsUnavailable, UnknownName
 from stack.jars.coordinates import (
     KAFKA_RELEASES,
     SET_NAMES,
+    TIERED_KAFKA,
     Artefact,
     artefacts_of,
     format_list,
@@ -24,6 +25,12 @@ def test_a_list_reads_back_as_it_was_written() -> None:
     assert parse_list(format_list("two jars", artefacts), "here") == artefacts
 
 
+def test_a_classifier_is_a_part_of_the_coordinate_and_of_the_file() -> None:
+    (jar,) = parse_list(f"a:b:1:test {_SUM}\n", "here")
+    assert (jar.coordinate, jar.file_name) == ("a:b:1:test", "b-1-test.jar")
+    assert parse_list(format_list("one jar", [jar]), "here") == (jar,)
+
+
 def test_comments_and_blank_lines_say_nothing() -> None:
     text = f"\n# nothing\n  a:b:1 {_SUM}  # a comment\n"
     assert parse_list(text, "here") == (Artefact("a", "b", "1", _SUM),)
@@ -31,7 +38,7 @@ def test_comments_and_blank_lines_say_nothing() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["a:b:1", "a:b:1 abc", f"a:b {_SUM}", f"a:b:1:c {_SUM}", f"a:b:1 {_SUM.upper()}", f"a/b:c:1 {_SUM}"],
+    ["a:b:1", "a:b:1 abc", f"a:b {_SUM}", f"a:b:1:c:d {_SUM}", f"a:b:1 {_SUM.upper()}", f"a/b:c:1 {_SUM}"],
 )
 def test_a_line_that_is_none_is_named(line: str) -> None:
     with pytest.raises(JarsUnavailable, match=r"^here\b.*\b2\b"):
@@ -53,7 +60,7 @@ def test_an_unknown_set_is_refused() -> None:
     assert all(name in caught.value.advice for name in SET_NAMES)
 
 
-@pytest.mark.parametrize("name", [*SET_NAMES, *KAFKA_RELEASES])
+@pytest.mark.parametrize("name", [*SET_NAMES, *KAFKA_RELEASES, TIERED_KAFKA])
 def test_the_committed_lists_are_whole_and_name_no_host(name: str) -> None:
     artefacts = artefacts_of(name)
     assert len({artefact.coordinate for artefact in artefacts}) == len(artefacts)

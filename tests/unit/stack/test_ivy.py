@@ -33,6 +33,13 @@ def test_a_flat_request_wants_the_jars_alone(tmp_path: Path) -> None:
     assert "root" not in resolver.attrib
 
 
+def test_a_classifier_is_an_attribute_of_maven(tmp_path: Path) -> None:
+    ivy.write_request(tmp_path, [Artefact("org.example", "thing", "1", classifier="test")])
+    jar = ET.parse(tmp_path / "ivy.xml").find("dependencies/dependency/artifact")
+    assert jar is not None
+    assert jar.attrib["{http://ant.apache.org/ivy/maven}classifier"] == "test"
+
+
 def test_a_transitive_request_reads_poms(tmp_path: Path) -> None:
     ivy.write_request(tmp_path, [_JAR], transitive=True)
     dependency = ET.parse(tmp_path / "ivy.xml").find("dependencies/dependency")
@@ -54,9 +61,10 @@ def test_another_registry_can_be_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_only_whole_jars_have_arrived(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    for name in ("org.example~thing_2.13~1.2.3.jar", "a~b~1.jar.part", "ivy-a~b~1.xml", "other.jar"):
+    whole, classified = "org.example~thing_2.13~1.2.3.jar", "a~b~1~test.jar"
+    for name in (whole, classified, "a~b~1.jar.part", "ivy-a~b~1.xml", "other.jar"):
         (cache / name).touch()
-    assert ivy.arrived(tmp_path) == {_JAR.coordinate: cache / "org.example~thing_2.13~1.2.3.jar"}
+    assert ivy.arrived(tmp_path) == {_JAR.coordinate: cache / whole, "a:b:1:test": cache / classified}
 
 
 def test_proxies_that_pip_uses_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from mirror.replication.options import CopyingOptions
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.remote_segments import delay_segments
 from tests.fakes.broker.virtual import VirtualSelector
 
 KEY = LaneKey(GroupName("state"), TopicPartition("t", 0))
@@ -150,3 +151,21 @@ def test_a_batch_that_cannot_be_read_and_was_passed_over_is_a_problem(
     assert (bool(found.problem), found.is_equal) == (True, False)
     (audited,) = bench.run(audit_copy(bench, JOB))
     assert (bool(audited.problem), audited.verdict) == (True, Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize("is_source", [True, False])
+def test_a_comparison_waits_for_segments_of_remote_storage_that_arrive_late(
+    fakes: MirroredFakes, bench: EngineContext, is_source: bool
+) -> None:
+    fakes.make_topic("t")
+    for first in range(0, 30, 5):
+        fakes.write("t", first, 5)
+        fakes.target.write("t", fakes.records(first, 5))
+    store(fakes, {"mirrored": 30}, [0, 0, 30])
+    cluster = fakes.source if is_source else fakes.target
+    delay_segments(cluster, "t", 3)
+    found = verdict(bench)
+    assert (found.is_equal, found.comparison.found.counts.equal, found.missing) == (True, 30, 0)
+    delay_segments(cluster, "t", 3)
+    (audited,) = bench.run(audit_copy(bench, JOB))
+    assert (audited.is_equal, audited.missing, audited.source_range) == (True, 0, (0, 30))
