@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
+
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from stack.errors import NotInTime
 from stack.kafka import KafkaCluster, NodePorts
@@ -163,7 +165,9 @@ class ClusterFaults:
             trial.begin(OnLoss.CONTINUE if kind is Kind.UNCLEAN else OnLoss.HALT, control)
             trial.measure(row, victim, control if is_written_by_mirror else topic)
             trial.compare(row)
-        except (NotCarriedOut, NotInTime) as error:
+        except NotCarriedOut as error:
+            row.failure = str(error)
+        except (NotInTime, KafkaException) as error:
             row.failure = f"{error}; {mirror.describe()}"
             row.reasons, row.gaps = mirror.reasons(), mirror.gaps()
         finally:
@@ -229,7 +233,8 @@ class _Trial:
     def compare(self, row: Row) -> None:
         """End writing, wait until every record has arrived, and compare."""
         for writer in self._writers:
-            assert writer.finish(self._order.patience), f"{writer.topic}: records without an acknowledgement"
+            if not writer.finish(self._order.patience):
+                raise NotInTime(f"records of {writer.topic} are not acknowledged")
         topic, acknowledged = self._topic, self._writers[0].acknowledged
         reader, nobody = self._readers[_DESTINATION], threading.Event()
         truth = read_topic(self._addresses[_SOURCE], topic, PARTITIONS, nobody)
@@ -278,9 +283,9 @@ class _Trial:
         """Wait for a condition. Raises the failure of the mirror or of a reader meanwhile."""
 
         def holds() -> bool:
-            for part in (self._mirror, *self._readers.values()):
-                if part.failure is not None:
-                    raise part.failure
+            for failure in (self._mirror.failure, *(reader.failure for reader in self._readers.values())):
+                if failure is not None:
+                    raise failure
             return condition()
 
         wait_until(holds, self._order.patience, what)
