@@ -19,7 +19,10 @@ WRITING: Final = "producer_byte_rate"
 
 @contextmanager
 def throttled(address: str, quota: str, client_id: str, bytes_per_second: float) -> Iterator[None]:
-    """Limit the read or write rate of clients with that id within the context."""
+    """Limit the read or write rate of clients with that id within the context.
+
+    An empty id stands for each id without a quota of its own.
+    """
     _alter(address, quota, client_id, bytes_per_second, remove=False)
     try:
         yield
@@ -29,7 +32,7 @@ def throttled(address: str, quota: str, client_id: str, bytes_per_second: float)
 
 def _alter(address: str, quota: str, client_id: str, rate: float, *, remove: bool) -> None:
     entry = AlterClientQuotasRequest.EntryData
-    entity = entry.EntityData(entity_type="client-id", entity_name=client_id, version=_VERSION)
+    entity = entry.EntityData(entity_type="client-id", entity_name=client_id or None, version=_VERSION)
     change = entry.OpData(key=quota, value=rate, remove=remove, version=_VERSION)
     request = AlterClientQuotasRequest(
         entries=[entry(entity=[entity], ops=[change], version=_VERSION)],

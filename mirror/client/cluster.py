@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from math import inf
 from typing import Final, TypeVar
 
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
+from mirror.client.lookup.coordinators import Coordinators
 from mirror.client.lookup.leader_offsets import ask_leaders
 from mirror.client.reachability import PATIENCE_SECONDS, Reachability
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
+from mirror.model.clusters import address_of
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
-    GROUP,
-    MANY_COORDINATORS_FROM,
     NO_TOPIC_ID,
     ClusterMetadata,
     Endpoint,
     TopicMetadata,
-    find_coordinators,
     metadata,
 )
 from mirror.protocol.control.offsets import Answers, OffsetAnswer
@@ -40,7 +39,6 @@ COORDINATE: Final = "coordinate"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
-_COORDINATORS_AT_ONCE: Final = 100
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
@@ -73,9 +71,10 @@ class Cluster:
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
-        self._coordinators: dict[tuple[int, str], int] = {}
-        self._sought: dict[int, set[str]] = {}
-        self._seeking: dict[int, Promise[None]] = {}
+        self._coordinators = Coordinators(self)
+        self._departed: set[str] = set()
+        """Addresses of brokers that the cluster no longer lists."""
+        self._looked_at = -inf
         self._closed = False
         self._newest: dict[int, int] = {}
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -90,7 +89,8 @@ class Cluster:
         self._pinned = cluster_id or self._pinned
         if self._pinned and self.cluster_id not in ("", self._pinned):
             self.brokers, self.controller, self.cluster_id = {}, -1, ""
-            self.topics, self._coordinators = {}, {}
+            self.topics = {}
+            self._coordinators.forget()
             self._disconnect()
 
     def _check_id(self, cluster_id: str) -> None:
@@ -298,46 +298,15 @@ class Cluster:
     def _learn(self, answer: ClusterMetadata) -> dict[str, TopicMetadata]:
         self._check_id(answer.cluster_id)
         if answer.brokers:
-            self.brokers = dict(answer.brokers)
+            former, self.brokers = self.brokers, dict(answer.brokers)
+            self._departed |= {address_of(*where) for where in former.values()}
+            self._departed -= {address_of(*where) for where in self.brokers.values()}
             self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
         self.controller, self.cluster_id = answer.controller, answer.cluster_id
         names = self.topic_names.legal(topic.name for topic in answer.topics)
         found = {topic.name: topic for topic in answer.topics if topic.name in names}
         self.topics.update(found)
         return found
-
-    async def coordinator(self, kind: int, key: str) -> int:
-        """Return the broker id of the coordinator. Combines lookups. Raises Unreachable, NotAuthorized."""
-        known = self._coordinators.get((kind, key))
-        if known is not None:
-            return known
-        self._sought.setdefault(kind, set()).add(key)
-        if kind not in self._seeking:
-            self._seeking[kind] = self._loop.spawn(self._seek(kind))
-        await self._seeking[kind]
-        return self._coordinators[kind, key]
-
-    async def _seek(self, kind: int) -> None:
-        await self._loop.sleep(0.0)
-        del self._seeking[kind]
-        missing = sorted(self._sought.pop(kind))
-        while missing:
-            connection = await self.any_connection()
-            call = find_coordinators(kind, missing[:_COORDINATORS_AT_ONCE])
-            if call.choose(connection.features.versions.get(call.api)) < MANY_COORDINATORS_FROM:
-                call = find_coordinators(kind, missing[:1])
-            found = await connection.call(call, self.timeout_seconds)
-            for key, coordinator in found.items():
-                if coordinator.error:
-                    right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
-                    raise self.error(coordinator.error, f"cannot find the coordinator of {key}", right)
-                self.brokers.setdefault(coordinator.node, coordinator.endpoint)
-                self._coordinators[kind, key] = coordinator.node
-            missing = [key for key in missing if key not in found]
-
-    def forget_coordinator(self, kind: int, key: str) -> None:
-        """Drop the cached coordinator, which has moved, so that the next call looks it up."""
-        self._coordinators.pop((kind, key), None)
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
         """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
@@ -346,13 +315,13 @@ class Cluster:
     async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
         """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
         try:
-            answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
+            answer = await self.ask(call, await self._coordinators.find(kind, key), COORDINATE)
         except Unreachable:
-            self.forget_coordinator(kind, key)
+            self._coordinators.forget_one(kind, key)
             raise
         code = error(answer)
         if code in COORDINATOR_MOVED:
-            self.forget_coordinator(kind, key)
+            self._coordinators.forget_one(kind, key)
         if code in TRANSIENT:
             raise error_of(code, f"{call.name} request to the coordinator of {key}")
         return answer
@@ -447,4 +416,22 @@ class Cluster:
         self.reachability.swept(waiting, now, heard)
         self.silent_since, silence = self.reachability.silence(waiting, now)
         self.silence = f"cluster {self.name}: {silence}"
+        late = {name for name, (since, _) in waiting.items() if now - since >= PATIENCE_SECONDS}
+        for connection in [one for one in self._connections.values() if one.name in late & self._departed]:
+            connection.close(Unreachable(f"{connection.name} is no longer a broker of cluster {self.name}"))
+        if late - self._departed and now - self._looked_at >= PATIENCE_SECONDS:
+            self._loop.spawn(self._look_for_departures(late, waiting.keys() - late))
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    async def _look_for_departures(self, late: Set[str], prompt: Set[str]) -> None:
+        """Ask another broker whether the cluster still lists those that do not respond: it does not list a
+        frozen one, whose partitions have other leaders. `prompt`: addresses to try first."""
+        self._looked_at = inf
+        others = {address_of(*where): broker for broker, where in self.brokers.items()}
+        for name in sorted(others.keys() - late, key=lambda name: name not in prompt):
+            try:
+                self._learn(await self.ask(metadata([]), others[name]))
+                break
+            except HeadraceError as error:
+                _log.debug("%s: %s", self.name, error)
+        self._looked_at = self._loop.now()

@@ -73,6 +73,10 @@ class Arrivals:
         )
         return max(found, default=(0.0, ""))
 
+    def longest_silence_of(self, place: Place, since: float, until: float) -> float:
+        """Return the longest time without an arrival on one partition that overlaps the span."""
+        return _silence(self._times.get(place, array("d")), since, until)
+
     def oldest(self, since: float, until: float) -> tuple[float, str]:
         """Return the greatest age of a record that arrived in the span, in seconds, and its partition."""
         found = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -19,10 +19,20 @@ def content(message: Any) -> Hashable:
 
     Hashes are comparable within this process only.
     """
-    headers = tuple(
+    headers = [
         (name, value.encode() if isinstance(value, str) else value) for name, value in message.headers() or []
-    )
-    return hash((message.timestamp(), message.key(), message.value(), headers))
+    ]
+    return content_of(message.timestamp(), message.key(), message.value(), headers)
+
+
+def content_of(
+    timestamp: tuple[int, int],
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes | None]],
+) -> Hashable:
+    """Return the hash of a record with these fields; `timestamp` is its type and its time."""
+    return hash((timestamp, key, value, tuple(headers)))
 
 
 def new_consumer(address: str, *, committed: bool = True) -> Consumer:

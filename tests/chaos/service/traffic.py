@@ -6,17 +6,18 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import HeadraceError
 from mirror.model.topics import TopicDescription
-from tests.chaos.service.reader import Contents, read_topic
+from tests.chaos.service.reader import Contents, content_of, read_topic
 from tests.chaos.service.tenants import Style
 
 _STEP_SECONDS: Final = 0.1
@@ -44,6 +45,8 @@ class Writer:
         """
         self.topic, self.partitions, self._style = topic, partitions, style
         self.lives: list[Contents] = []
+        self.acknowledged: Contents = {}
+        """Every acknowledged record by partition."""
         self.failure: BaseException | None = None
         self._address, self._rate, self._deaf_seconds = address, rate, deaf_seconds
         self._admin = KafkaAdmin(KafkaCluster(bootstrap_servers=address))
@@ -125,16 +128,25 @@ class Writer:
         numbers = self._numbers
         key = numbers.choice([None, b"", b"key-%d" % (number % 50)])
         value = numbers.choice([None, b"", numbers.randbytes(numbers.randint(1, 300)), b"text " * 40])
-        headers: list[tuple[str, str | bytes | None]] = [("number", b"%d" % number)]
+        headers: list[tuple[str, bytes | None]] = [("number", b"%d" % number)]
         headers += [("flag", None), ("flag", b"1")] if number % 5 == 0 else []
         stamp = int(time.time() * 1000) - numbers.randint(0, round(BACKDATED_SECONDS * 1000))
+        noted = partial(
+            self._note, partition, content_of((TIMESTAMP_CREATE_TIME, stamp), key, value, headers)
+        )
         while not self._is_given_up.is_set():
             try:
-                self._producer.produce(self.topic, value, key, partition, headers=headers, timestamp=stamp)
+                self._producer.produce(
+                    self.topic, value, key, partition, noted, timestamp=stamp, headers=list(headers)
+                )
             except BufferError:
                 self._producer.poll(0.2)
             else:
                 return
+
+    def _note(self, partition: int, record: Hashable, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.acknowledged.setdefault(partition, []).append(record)
 
     def _transact(self, seconds: float, is_aborted: bool) -> None:
         """Write one transaction; if it cannot be ended, the next producer ends it."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from mirror.client.reachability import PATIENCE_SECONDS
+from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.faults import Delay, Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
 FETCH = 1
+PROGRESS = "headrace-progress"
 
 
 def copying(fakes: MirroredFakes, partitions: int = 4) -> None:
@@ -73,3 +79,24 @@ def test_the_lag_of_partitions_whose_source_is_silent_is_unknown(fakes: Mirrored
     for number in range(4):
         fakes.run_to("t", 20, number)
     fakes.run_until(lambda: not fakes.engine.sums().unknown, "the lag is known")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_partitions_of_a_frozen_broker_follow_their_new_leader_within_seconds(
+    new_fakes: Callable[..., MirroredFakes], side: str
+) -> None:
+    """The requests to the broker stay unanswered for as long as it is frozen."""
+    fakes = new_fakes(brokers=3, options={"request_timeout_seconds": 60.0})
+    fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy="compact")
+    copying(fakes)
+    cluster: FakeCluster = getattr(fakes, side)
+    cluster.freeze(1)
+    for number in range(4):
+        fakes.write("t", 10, 10, number)
+    fakes.run(4)
+    began = fakes.clock.monotonic()
+    cluster.stop_broker(1)
+    for number in range(4):
+        fakes.run_to("t", 20, number)
+    assert fakes.clock.monotonic() - began < 2 * PATIENCE_SECONDS
+    fakes.check("t", 4)

@@ -1,0 +1,107 @@
+"""Faults of two clusters of three brokers with three replicas: the silence of the copies, and every record.
+
+Each fault hits the source, then the destination; `own` is the longest silence of another client of that
+cluster on one partition, `copies` that of the copies. Lost, repeated and disordered records of the mirror are
+counted by comparing all records; `cluster` counts records that the cluster itself has lost. Below each row
+are the reasons that the lanes reported, and the losses that they recorded. In the environment:
+
+    BENCH_CASES=broker killed,disk full    faults, by default all
+    BENCH_SIDES=source                     by default source,destination
+    BENCH_RATE=500                         records/s
+    BENCH_SECONDS=10                       duration of each fault
+    BENCH_GUARANTEE=exactly-once           by default effectively-once
+
+A full disk needs root, to mount a small file system for a broker. The exit code is 1 if a fault could not be
+carried out or a record was lost, repeated or out of order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from mirror.model.datastreams.policy import Guarantee
+from stack.kafka import KafkaCluster
+from tests.chaos.clusters.faults import Kind
+from tests.chaos.clusters.run import SIDES, ClusterFaults, Order, Row
+
+_CLONE_NEWNS: Final = 0x20000
+_DISK: Final = "size=512m"
+_PATIENCE_SECONDS: Final = 180.0
+_SHOWN: Final = 4
+_COLUMNS: Final = ("own", "copies", "behind", "records", "lost", "repeated", "disorder", "foreign", "cluster")
+
+
+def main() -> None:
+    """Print a row for each fault. Raise SystemExit(1) if one was violated."""
+    kinds = [Kind(name) for name in _chosen("BENCH_CASES", Kind)]
+    sides = _chosen("BENCH_SIDES", SIDES)
+    guarantee = Guarantee(os.environ.get("BENCH_GUARANTEE") or Guarantee.EFFECTIVELY_ONCE)
+    order = Order(
+        float(os.environ.get("BENCH_RATE") or 500),
+        seconds=float(os.environ.get("BENCH_SECONDS") or 10),
+        patience=_PATIENCE_SECONDS,
+        guarantee=guarantee,
+    )
+    print(
+        f"{guarantee}, {order.rate:g} records/s, faults of {order.seconds:g} s; silences in s, per partition"
+    )
+    print(f"  {'fault':18}{'cluster':13}{'seconds':>8}" + "".join(f"{name:>10}" for name in _COLUMNS))
+    violated = False
+    with tempfile.TemporaryDirectory() as folder:
+        run = ClusterFaults(Path(folder), order)
+        if Kind.DISK_FULL in kinds:
+            _mount_disks(run.clusters.values())
+        try:
+            run.start()
+            for kind in kinds:
+                for side in sides:
+                    row = run.carry_out(kind, side)
+                    violated = violated or bool(row.violations)
+                    print("\n".join(_lines(row)), flush=True)
+        finally:
+            run.stop()
+    if violated:
+        raise SystemExit(1)
+
+
+def _chosen(name: str, known: Iterable[str]) -> list[str]:
+    """Return the values of a variable, or all known ones."""
+    wanted = os.environ.get(name)
+    return wanted.split(",") if wanted else list(known)
+
+
+def _mount_disks(clusters: Iterable[KafkaCluster]) -> None:
+    """Give a broker of each cluster a file system of its own, which ends with this process and its children.
+
+    Without the rights for this, nothing is mounted.
+    """
+    if os.geteuid() or ctypes.CDLL(None).unshare(_CLONE_NEWNS):
+        return
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    for cluster in clusters:
+        folder = cluster.nodes[-1].folder
+        folder.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", _DISK, "headrace", str(folder)], check=True)
+
+
+def _lines(row: Row) -> list[str]:
+    """Return the row, and its reasons, losses and violations below it."""
+    found = row.findings
+    times = (row.own_silence, row.silence, row.caught_up)
+    counts = (found.written, found.lost, found.doubled, found.out_of_order, found.foreign, row.own_loss)
+    cells = [f"{value:10.1f}" for value in times] + [f"{value:10,}" for value in counts]
+    shown = [f"{reason} ({count})" for reason, count in row.reasons.most_common(_SHOWN)]
+    hidden = len(row.reasons) - len(shown)
+    return [
+        f"  {row.kind:18}{row.side:13}{row.seconds:8.1f}" + "".join(cells),
+        *(f"      {one}" for one in shown),
+        *([f"      and {hidden} other reasons"] if hidden else []),
+        *(f"      recorded: {gap}" for gap in row.gaps),
+        *(f"      VIOLATION: {one}" for one in row.violations),
+    ]
