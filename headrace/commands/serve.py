@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -46,6 +47,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run an instance of the service until SIGTERM or SIGINT."""
+    gc.disable()  # until `collect_seldom`: imports leave no garbage
     from api.app import create_app
     from api.fleet.reads import kept_up
     from headrace.console.files import write_file
