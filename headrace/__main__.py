@@ -39,7 +39,6 @@ _COMMANDS: Final = {
     "instances": "fleet.instances",
     "doctor": "fleet.doctor",
     "serve": "serve",
-    "worker": "serve",
     "plan": "analytics.plan",
     "apply": "datastreams.apply",
     "rebalance": "rebalance",
@@ -55,7 +54,6 @@ _COMMANDS: Final = {
     "progress": "translate",
 }
 """Module that defines the function of each command."""
-_HIDDEN: Final = frozenset({"worker"})
 
 
 def app_of(*names: str) -> typer.Typer:
@@ -74,7 +72,7 @@ def app_of(*names: str) -> typer.Typer:
             app.add_typer(_module(module).app, name=name, help=help_text)
     for name, module in _COMMANDS.items():
         if name in names:
-            app.command(name, hidden=name in _HIDDEN)(getattr(_module(module), name.replace("-", "_")))
+            app.command(name)(getattr(_module(module), name.replace("-", "_")))
     app.callback()(options_of_all)
     return app
 

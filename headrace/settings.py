@@ -115,7 +115,6 @@ class HeadraceSettings(BaseSettings):
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
     )
 
     clusters: dict[str, KafkaCluster]

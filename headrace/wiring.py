@@ -43,7 +43,7 @@ from headrace.planners import usable_bytes_per_second
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
-from headrace.process.machine_code import data_plane, worker_command
+from headrace.process.machine_code import worker_command
 from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
@@ -51,8 +51,7 @@ from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings, StoreKind
 from headrace.world_views import WorldViews
-from mirror.adapters.kafka.access import access_of
-from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
+from mirror.adapters.metric_topic import RecordTopic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
@@ -95,14 +94,10 @@ from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.jobs.retirement.steps import TopicRetirements
-from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
-from mirror.replication.context import EngineContext, EngineIdentity
-from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
-from mirror.worker.process import Worker
-from mirror.worker.reports import MetricReports
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -375,48 +370,15 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
 
 
-def build_worker(
-    settings: HeadraceSettings, control: socket.socket, name: InstanceName
-) -> tuple[Worker, RecordTopic[MirrorMetric]]:
-    """Build a worker process and its metric topic. Close the topic when the worker has finished."""
-    clock = SystemClock()
-    directory = directory_of(settings)
-    worker = settings.mirror.worker
-    identity = EngineIdentity(
-        instance=name,
-        client_id=f"headrace-{name}",
-        progress_topic=settings.mirror.progress_topic,
-        replication_factor=settings.mirror.leader.replication_factor,
-        task_bytes_per_second=worker.task_bytes_per_second_limit,
-        checkpoint_interval_seconds=worker.checkpoint_interval_seconds,
-    )
-    context = EngineContext(
-        lambda reference: access_of(directory.resolve(reference)),
-        settings.mirror.copying.options(),
-        identity,
-        clock,
-    )
-    engine = BatchEngine(context)
-    metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
-    topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
-    reports = MetricReports(engine, topic, clock, worker.metrics_interval_seconds)
-    return Worker(control, engine, reports, clock, data_plane(), on_plan=_name_plan), topic
-
-
-def _name_plan(epoch: Epoch) -> None:
-    structlog.contextvars.bind_contextvars(plan=epoch)
-
-
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
-    """Return a function that starts `headrace worker` with the same settings, connected by a socket pair."""
+    """Return a function that starts a worker (`headrace.worker`) with the same settings, connected by a
+    socket pair."""
     environment = dict(os.environ)
     if config is not None:
         environment[CONFIG_VARIABLE] = str(config.resolve())
 
     def spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-        where = ("--channel", str(channel.fileno()))
-        identity = ("--number", str(number), "--instance", name)
-        arguments = worker_command("headrace", "worker", *where, *identity)
+        arguments = worker_command("headrace.worker", str(channel.fileno()), str(number), name)
         with held_back():
             return subprocess.Popen(
                 arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL

@@ -28,7 +28,7 @@ class Settings(BaseModel):
     """Frozen settings that reject unknown keys; the string under a field is its documentation. Numbers are
     finite, and times are bounded."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @field_validator("*")
     @classmethod

@@ -1,10 +1,10 @@
-"""`headrace serve` and its worker processes."""
+"""`headrace serve`."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -47,6 +47,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run an instance of the service until SIGTERM or SIGINT."""
+    gc.disable()  # until `collect_seldom`: imports leave no garbage
     from api.app import create_app
     from api.fleet.reads import kept_up
     from headrace.console.files import write_file
@@ -168,33 +169,3 @@ def _background_threads(
             thread.stop(_MONITOR_STOP_SECONDS)
 
     return begin, end
-
-
-def worker(
-    channel: Annotated[int, typer.Option(help="File descriptor of the socket to the control process.")],
-    number: Annotated[int, typer.Option(help="Number of the worker in the instance.")],
-    instance: Annotated[str, typer.Option(help="Name of the instance.")],
-) -> None:
-    """Copy partitions for `headrace serve` (internal)."""
-    import structlog
-
-    from headrace.process.logs import configure_logs
-    from headrace.process.machine_code import data_plane
-    from headrace.process.stop_signals import ignore_stop_signals
-    from headrace.settings import load_settings
-    from headrace.wiring import build_worker
-    from mirror.model.identifiers import InstanceName
-    from mirror.worker.process import LeaseOver
-    from mirror.worker.protocol import EXIT_LEASE_OVER
-
-    ignore_stop_signals()
-    settings = load_settings()
-    configure_logs(settings.logging, instance=instance, worker=number)
-    structlog.get_logger("headrace.worker").info("worker started", data_plane=data_plane())
-    built, metric_topic = build_worker(settings, socket.socket(fileno=channel), InstanceName(instance))
-    try:
-        built.run()
-    except LeaseOver as error:
-        structlog.get_logger("headrace.worker").error(str(error))
-        os._exit(EXIT_LEASE_OVER)  # buffered data must not be written any more
-    metric_topic.close(2.0)

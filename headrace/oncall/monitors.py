@@ -1,16 +1,13 @@
 """Construction of monitors from the settings.
 
 Pinot's client is imported on demand, because the monitor inside an instance also works without the extra
-`pinot`.
+`pinot`. So is the REST interface, because the monitor of a command does not use it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from api.resources.lanes import LanesNow
-from api.resources.movement import FleetMovements
-from api.services import Services
 from headrace.console.client import RestClient
 from headrace.errors import requirements_of
 from headrace.settings import HeadraceSettings
@@ -33,6 +30,9 @@ from monitor.ports import Measurements, Service
 from monitor.records.deliveries import DeliveryCounts
 from monitor.settings import MeasurementPlace, MonitorSettings
 
+if TYPE_CHECKING:
+    from api.services import Services
+
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     """Build a monitor of the service at `at` or, if `at` is empty, at the configured address. Raises
@@ -52,6 +52,9 @@ def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
     """Build a monitor inside an instance. If Pinot's client is not installed, the monitor reads the metrics
     topic. Raises InvalidRequest, ConfigError."""
+    from api.resources.lanes import LanesNow
+    from api.resources.movement import FleetMovements
+
     service = ControlService(
         services.control,
         services.problems.all,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from headrace.reference.sections import Section, default_of, meaning_of, sections, toml_text
+from headrace.reference.sections import Section, default_of, sections, toml_text
 from headrace.settings import DEFAULT_CLUSTERS
 
 _WIDTH: Final = 100
@@ -39,7 +39,7 @@ def _lines(section: Section) -> Iterator[str]:
         yield from _comment(section.meaning)
         yield f"#[{section.path}]"
         for name, field in section.keys.items():
-            yield from _comment(meaning_of(field).replace("\\|", "|"))
+            yield from _comment(section.meanings.get(name, ""))
             yield f"#{name} = {_value(field)}"
         yield ""
 

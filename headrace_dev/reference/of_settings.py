@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, SecretStr
 from pydantic.fields import FieldInfo
 
 from headrace.console.access.document import PREFIX
-from headrace.reference.sections import default_of, meaning_of, sections, toml_text
+from headrace.reference.sections import Section, default_of, sections, toml_text
 
 _INTRODUCTION = f"""# Configuration
 
@@ -28,13 +28,17 @@ def settings_reference() -> str:
     for section in sections():
         parts.append(f"## `[{section.path}]`\n\n{section.meaning}\n")
         rows = [
-            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {meaning_of(field)} |"
+            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_meaning(section, name)} |"
             for name, field in section.keys.items()
         ]
         if rows:
             parts.append("| key | type | default | meaning |\n|---|---|---|---|")
             parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def _meaning(section: Section, key: str) -> str:
+    return section.meanings.get(key, "").replace("|", "\\|")
 
 
 _WORDS: Final = {

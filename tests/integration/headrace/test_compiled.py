@@ -47,9 +47,7 @@ def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str
 
 def test_the_worker_program_imports_what_it_needs_beside_machine_code(suffix: str) -> None:
     """Compiled classes lack some types of fields, from which tables are derived."""
-    program = (
-        "from headrace.process.machine_code import take; take(); import headrace.settings, headrace.wiring"
-    )
+    program = "from headrace.process.machine_code import take; take(); import headrace.worker"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=_HOUSE, capture_output=True, text=True, check=False
     )

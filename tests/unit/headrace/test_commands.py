@@ -81,14 +81,14 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_command_that_asks_a_service_imports_little(tmp_path: Path) -> None:
+def imported_by(folder: Path, *command: str) -> set[str]:
+    """Return the modules that a command imports when no instance responds."""
     script = (
-        "import sys; sys.argv = ['headrace', 'status', '--at', '127.0.0.1:1']\n"
+        f"import sys; sys.argv = {['headrace', *command]!r}\n"
         "from headrace.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'headrace.settings', 'pydantic_settings', 'structlog', 'rich.console', 'monitor'}\n"
-        "print(sorted(heavy & set(sys.modules)), 'httpx' in sys.modules, sys.modules.get('httpx._main'))"
+        "print(*(name for name, module in sys.modules.items() if module is not None))"
     )
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     done = subprocess.run(
@@ -97,10 +97,23 @@ def test_a_command_that_asks_a_service_imports_little(tmp_path: Path) -> None:
         text=True,
         timeout=PATIENCE_SECONDS,
         check=True,
-        cwd=tmp_path,
+        cwd=folder,
         env=plain | {"PYTHONPATH": str(REPOSITORY)},
     )
-    assert done.stdout.strip() == "[] True None"
+    return set(done.stdout.split())
+
+
+def test_a_command_that_asks_a_service_imports_little(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "status", "--at", "127.0.0.1:1")
+    heavy = {"headrace.settings", "pydantic_settings", "structlog", "rich.console", "monitor", "httpx._main"}
+    assert not heavy & modules
+    assert "httpx" in modules
+
+
+def test_a_monitor_of_another_process_does_not_import_the_rest_interface(tmp_path: Path) -> None:
+    modules = imported_by(tmp_path, "monitor", "--once", "--at", "127.0.0.1:1")
+    assert not {"api.services", "fastapi"} & modules
+    assert "monitor.cycle" in modules
 
 
 def test_settings_that_are_right_are_one_line(headrace: Headrace) -> None:

@@ -142,9 +142,25 @@ def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]
     assert "python -m headrace.process.machine_code MODULE" in capsys.readouterr().err
 
 
-def test_the_worker_of_a_copy_imports_no_library_that_it_has_no_use_for() -> None:
-    """Each library would use memory in every worker process."""
-    program = "import sys, headrace.copy.worker; print(*sorted(sys.modules))"
+_UNUSED_BY_COPIES = {"asyncio", "kazoo", "ortools", "pydantic", "re2", "structlog", "subprocess"}
+_UNUSED_BY_THE_SERVICE = {
+    "api.services",
+    "click",
+    "fastapi",
+    "httpx",
+    "kazoo",
+    "mirror.instance.leader",
+    "uvicorn",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [("headrace.copy.worker", _UNUSED_BY_COPIES), ("headrace.worker", _UNUSED_BY_THE_SERVICE)],
+)
+def test_a_worker_imports_nothing_that_it_has_no_use_for(module: str, unused: set[str]) -> None:
+    """Each import would use memory in every worker process."""
+    program = f"import sys, {module}; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -152,5 +168,4 @@ def test_the_worker_of_a_copy_imports_no_library_that_it_has_no_use_for() -> Non
         timeout=PATIENCE_SECONDS,
         check=True,
     )
-    unused = {"asyncio", "kazoo", "ortools", "pydantic", "re2", "structlog", "subprocess"}
     assert not unused & set(done.stdout.split())
