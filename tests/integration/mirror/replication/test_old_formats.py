@@ -57,7 +57,7 @@ def engine(
 
 def fill(broker: KafkaCluster, topic: str, magic: int, codec: str, count: int = 300, **settings: str) -> None:
     """Create a topic of an old format, write records, and check the format of its log."""
-    make_topic(broker.address, topic, message_format_version=FORMATS[magic], **settings)
+    make_topic(broker.address, topic, 1, message_format_version=FORMATS[magic], **settings)
     records = [
         Record(
             0,
@@ -106,7 +106,7 @@ def test_an_audit_finds_the_copy_equal(old_broker: KafkaCluster, engine: EngineU
     make_topic(engine.destination, topic)
     engine.start(topic, group=topic)
     engine.run_to(topic, [300])
-    engine.run_until(lambda: not engine.lane(topic).dirty, "progress is stored")
+    engine.run_until(lambda: not engine.engine.lanes.unsaved.dirty, "progress is stored")
     job = VerifyJob(SOURCE, DESTINATION, TopicSelection(topic), state=topic)
     (verdict,) = engine.context.run(audit_copy(engine.context, job))
     assert (verdict.is_equal, verdict.comparison.found.counts.equal) == (True, 300)
@@ -119,7 +119,7 @@ def test_compaction_leaves_holes_in_old_formats(
 ) -> None:
     topic = f"formats-compacted-{magic}-{codec}"
     settings = {"cleanup_policy": "compact", "segment_bytes": "6000", "min_cleanable_dirty_ratio": "0.01"}
-    make_topic(old_broker.address, topic, message_format_version=FORMATS[magic], **settings)
+    make_topic(old_broker.address, topic, 1, message_format_version=FORMATS[magic], **settings)
     for round_ in range(12):
         records = [Record(0, b"%d" % (n % 40), b"%d-%d" % (round_, n), (), NOW) for n in range(60)]
         write(old_broker.address, topic, records, compression_type=codec, linger_ms=50)
