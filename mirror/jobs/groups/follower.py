@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
@@ -27,6 +28,7 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
+from mirror.jobs.groups.source import SourceLook, source_looks
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
 from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
@@ -42,8 +44,13 @@ from mirror.protocol.control.offsets import commit_offsets
 from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
 from mirror.replication.context import EngineContext
 
+_READ_AT_ONCE: Final = 200
+"""Maximum number of groups whose positions at the source are kept in memory."""
 _AT_ONCE: Final = 16
-"""Maximum number of groups with requests in flight."""
+"""Maximum number of groups with requests to the destination in flight."""
+_LISTING_SECONDS: Final = 1.0
+"""Time for which rounds at shorter intervals use the same list of groups. The coordinator protects a group
+that gains members meanwhile."""
 _SETTLED_SECONDS: Final = 60.0
 """Time after which the position of an idle group at the destination is read again."""
 _FRESH_SECONDS: Final = 5.0
@@ -107,25 +114,6 @@ class RoundReport(NamedTuple):
     is_complete: bool
 
 
-class SourceLook(NamedTuple):
-    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
-    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
-    positions."""
-
-    name: str
-    here: ListedGroup | None
-    there: ListedGroup
-    offsets: Mapping[TopicPartition, int]
-    error: HeadraceError | None = None
-
-    @property
-    def mark(self) -> Hashable:
-        """Fingerprint that changes if the listing or a source position of the group changes."""
-        if self.here is None or self.error is not None:
-            return object()
-        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
-
-
 class SettledGroup(NamedTuple):
     """A synchronised group, skipped until its mark changes or until the time `until` (monotonic seconds)."""
 
@@ -173,6 +161,9 @@ class GroupFollower:
         self._log = log
         self._lanes = LazyLanes(log, job.state, job.topics)
         self._settled: dict[str, SettledGroup] = {}
+        self._selected: list[str] = []
+        self._listings = (GroupListing({}, False), GroupListing({}, False))
+        self._listed_until = -inf
 
     @property
     def now_ms(self) -> int:
@@ -188,12 +179,11 @@ class GroupFollower:
         here, there = listings
         hindered: dict[str, FollowReason] = {}
         count = 0
-        for start in range(0, len(names), _AT_ONCE):
-            chunk = names[start : start + _AT_ONCE]
-            looks = await self._context.loop.together(
-                self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
-                for name in chunk
-            )
+        source = self._context.cluster(self._job.source)
+        for start in range(0, len(names), _READ_AT_ONCE):
+            chunk = names[start : start + _READ_AT_ONCE]
+            looks = await source_looks(source, chunk, (here.groups, there.groups), self._job.topics)
+            _require_source(looks)
             due = [look for look in looks if not self._is_settled(look)]
             found = await self._synchronise(due) if due else []
             count += sum(self._settled[look.name].has_positions for look in looks if look not in due)
@@ -203,16 +193,26 @@ class GroupFollower:
                 for reason in group.hindrances:
                     if reason is not FollowReason.GONE:
                         hindered.setdefault(group.group, reason)
-        if here.is_complete:
-            at_ms = self.now_ms
-            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
         """Synchronise the groups that the datastream selects, except hidden groups. Raises the errors of
         `look`."""
+        is_listed = self._context.loop.now() >= self._listed_until
+        if is_listed:
+            await self._list(is_hidden)
+        report = await self.look(self._selected, self._listings)
+        if is_listed and report.is_complete:
+            at_ms = self.now_ms
+            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
+        return report
+
+    async def _list(self, is_hidden: Callable[[str], bool]) -> None:
+        """List the groups of both clusters, and select the groups to synchronise."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
+        is_rare = self._job.groups.interval_seconds >= _LISTING_SECONDS
+        listed_until = self._context.loop.now() + (0.0 if is_rare else _LISTING_SECONDS)
         await self._log.catch_up()
         self._lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
@@ -221,11 +221,16 @@ class GroupFollower:
             names |= self._job.keys.groups(self._log.records_under(self._job.state))
         selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
         self._settled = {name: self._settled[name] for name in selected if name in self._settled}
-        return await self.look(selected, (here, there))
+        self._selected, self._listings, self._listed_until = selected, (here, there), listed_until
 
     async def _translator(self) -> Translator:
+        """Read the stored lanes and the current ids of their topics."""
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
+        reading = self._context.loop.spawn(self._log.catch_up())
+        reading.is_awaited = True  # it may fail before it is awaited below
         ids = await current_ids(self._context.cluster(self._job.destination), topics)
+        await reading
+        self._lanes.refresh_if_grown()
         return Translator(StoredLanes(self._lanes, ids), back=False)
 
     def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
@@ -235,17 +240,6 @@ class GroupFollower:
             return read_group(value)
         except CorruptData:
             return FollowedGroup(name)
-
-    async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
-        """Read the group's current positions at the source in topics of the datastream."""
-        if here is None:
-            return SourceLook(name, here, there, {})
-        try:
-            found = await committed_at(self._context.cluster(self._job.source), name, here.kind)
-        except HeadraceError as error:
-            return SourceLook(name, here, there, {}, error)
-        offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
-        return SourceLook(name, here, there, offsets)
 
     def _is_settled(self, look: SourceLook) -> bool:
         """Return whether a group is synchronised and has not changed since."""
@@ -263,16 +257,20 @@ class GroupFollower:
 
     async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
         """Commit and store the positions of these groups, and return their states."""
-        await self._log.catch_up()
-        records, keys = self._log.records_under(self._job.state), self._job.keys
-        before = [self._stored(records.get(keys.of(look.name)), look.name) for look in looks]
         translator = await self._translator()
-        found = await self._context.loop.together(
-            self._follow(self._positioned(old, look), old, look, translator)
-            for look, old in zip(looks, before, strict=True)
-        )
-        await self._save(found, before)
-        return found
+        done: list[FollowedGroup] = []
+        for start in range(0, len(looks), _AT_ONCE):
+            chunk = looks[start : start + _AT_ONCE]
+            before = [
+                self._stored(self._log.record(self._job.keys.of(look.name)), look.name) for look in chunk
+            ]
+            found = await self._context.loop.together(
+                self._follow(self._positioned(old, look), old, look, translator)
+                for look, old in zip(chunk, before, strict=True)
+            )
+            await self._save(found, before)
+            done += found
+        return done
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
         """Return the group with its current positions at the source."""
@@ -366,6 +364,17 @@ class GroupFollower:
             if not group.is_same(old)
         ]
         await self._log.save(entries, now_ms)
+
+
+def _require_source(looks: Sequence[SourceLook]) -> None:
+    """Raise Unreachable if no group of the source could be read. The stored states then keep the time at
+    which the positions were read."""
+    errors = [look.error for look in looks if look.here is not None]
+    for error in errors:
+        if not isinstance(error, Unreachable):
+            return
+    if errors and errors[0] is not None:
+        raise errors[0]
 
 
 def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
