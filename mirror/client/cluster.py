@@ -308,8 +308,7 @@ class Cluster:
 
     async def coordinator(self, kind: int, key: str) -> int:
         """Return the broker id of the coordinator. Combines lookups. Raises Unreachable, NotAuthorized."""
-        known = self._coordinators.get((kind, key))
-        if known is not None:
+        if (known := self._coordinators.get((kind, key))) is not None:
             return known
         self._sought.setdefault(kind, set()).add(key)
         if kind not in self._seeking:
@@ -343,15 +342,16 @@ class Cluster:
         """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
-    async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
+    async def ask_coordinator_once(
+        self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
+    ) -> T:
         """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
         try:
-            answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
+            answer = await self.ask(call, await self.coordinator(kind, key), role)
         except Unreachable:
             self.forget_coordinator(kind, key)
             raise
-        code = error(answer)
-        if code in COORDINATOR_MOVED:
+        if (code := error(answer)) in COORDINATOR_MOVED:
             self.forget_coordinator(kind, key)
         if code in TRANSIENT:
             raise error_of(code, f"{call.name} request to the coordinator of {key}")

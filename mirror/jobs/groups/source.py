@@ -1,5 +1,4 @@
-"""Reads the positions of consumer groups at the source, many groups in one request where brokers support it
-(KIP-709)."""
+"""Reads the positions of consumer groups, many groups in one request where brokers support it (KIP-709)."""
 
 from __future__ import annotations
 
@@ -26,6 +25,10 @@ _AT_ONCE: Final = 16
 """Maximum number of groups that are read alone at the same time."""
 _IN_REQUEST: Final = 50
 """Maximum number of groups in a request; a larger response would block the loop for too long."""
+
+
+Committed = Mapping[TopicPartition, int] | HeadraceError
+"""Positions of a group, or the error of reading them."""
 
 
 class SourceLook(NamedTuple):
@@ -56,7 +59,7 @@ async def source_looks(
     """Return the groups with their current positions in these topics. `listings`: groups of the source and of
     the destination."""
     here, there = listings
-    found = await _read(cluster, {name: here[name].kind for name in names if name in here})
+    found = await committed_by_group(cluster, {name: here[name].kind for name in names if name in here})
     looks = []
     for name in names:
         offsets = found.get(name, {})
@@ -69,12 +72,10 @@ async def source_looks(
     return looks
 
 
-async def _read(
-    cluster: Cluster, kinds: Mapping[str, str]
-) -> dict[str, Mapping[TopicPartition, int] | HeadraceError]:
-    """Return the positions of each group by type, or the error of reading them."""
-    found: dict[str, Mapping[TopicPartition, int] | HeadraceError] = {}
-    if cluster.newest(OFFSET_FETCH) >= MANY_GROUPS_FROM:
+async def committed_by_group(cluster: Cluster, kinds: Mapping[str, str]) -> dict[str, Committed]:
+    """Return the committed positions of each group. `kinds`: types of the groups."""
+    found: dict[str, Committed] = {}
+    if len(kinds) > 1 and cluster.newest(OFFSET_FETCH) >= MANY_GROUPS_FROM:
         together = await _read_together(cluster, [name for name, kind in kinds.items() if kind != SHARE])
         for name, answer in together.items():
             if not answer.worst:
