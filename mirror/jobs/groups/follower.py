@@ -30,7 +30,7 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
-from mirror.jobs.groups.settled import SettledGroups
+from mirror.jobs.groups.settled_groups import SettledGroups
 from mirror.jobs.groups.source import Committed, SourceLook, committed_by_group, source_looks
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids

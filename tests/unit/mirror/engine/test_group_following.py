@@ -403,6 +403,26 @@ def test_groups_are_listed_once_a_second_if_rounds_are_more_frequent(following: 
     assert (len(lists), following.at_target("late")) == (2 * first, 17)
 
 
+def test_frequent_rounds_skip_a_group_that_is_ahead_and_report_it(following: Following) -> None:
+    everyone(following, 0.1)
+    requests: list[str] = []
+    following.fakes.target.faults.plant(OFFSET_FETCH, Run(partial(requests.append, "target")), times=None)
+    following.at_source(12)
+    following.round()
+    following.fakes.target.groups["billing"]["t", 0] = 20
+    following.at_source(13)
+    hindered = {"billing": R.WOULD_MOVE_BACK}
+    assert dict(following.round().hindered) == hindered
+    before = len(requests)
+    assert dict(following.round().hindered) == hindered
+    assert len(requests) == before
+    following.fakes.clock.advance(1.0)
+    following.round()
+    assert len(requests) == before + 1
+    following.at_source(18)
+    assert following.look() == (R.FORWARD, 23)
+
+
 def test_the_state_keeps_its_age_if_the_source_is_lost_between_two_lists(following: Following) -> None:
     everyone(following, 0.1)
     following.at_source(12)
