@@ -39,8 +39,10 @@ PART: Final = "consumer groups"
 """Name of the synchronisation in the health report of the leader."""
 _LOOK_SECONDS: Final = 1.0
 _STEP_SECONDS: Final = 0.25
-_LEAST_PAUSE_SECONDS: Final = 0.2
-"""Pause after a round that took longer than the interval."""
+_LONGEST_PAUSE_SECONDS: Final = 0.2
+"""Pause after a round that took longer than the interval; at most half of the interval."""
+_RETRY_SECONDS: Final = 1.0
+"""Shortest time between two rounds after a failure."""
 _REQUEST_SECONDS: Final = 10.0
 """Upper limit of the timeout of a request."""
 
@@ -147,8 +149,11 @@ class GroupSynchroniser(BackgroundThread):
             if self._jobs.get(name) is not job:
                 return
             self.statuses = {**self.statuses, name: status}
-            rest = job.groups.interval_seconds - (context.loop.now() - began)
-            await context.loop.sleep(max(rest, _LEAST_PAUSE_SECONDS))
+            interval = job.groups.interval_seconds
+            if status.failure:
+                interval = max(interval, _RETRY_SECONDS)
+            rest = interval - (context.loop.now() - began)
+            await context.loop.sleep(max(rest, min(interval / 2, _LONGEST_PAUSE_SECONDS)))
 
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
         """Return the log at a destination. All datastreams with this destination share the log."""

@@ -71,7 +71,7 @@ class Cluster:
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
-        self._coordinators = Coordinators(self)
+        self.coordinators = Coordinators(self)
         self._departed: set[str] = set()
         """Addresses of brokers that the cluster no longer lists."""
         self._looked_at = -inf
@@ -90,7 +90,7 @@ class Cluster:
         if self._pinned and self.cluster_id not in ("", self._pinned):
             self.brokers, self.controller, self.cluster_id = {}, -1, ""
             self.topics = {}
-            self._coordinators.forget()
+            self.coordinators.forget()
             self._disconnect()
 
     def _check_id(self, cluster_id: str) -> None:
@@ -312,16 +312,17 @@ class Cluster:
         """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
-    async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
+    async def ask_coordinator_once(
+        self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
+    ) -> T:
         """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
         try:
-            answer = await self.ask(call, await self._coordinators.find(kind, key), COORDINATE)
+            answer = await self.ask(call, await self.coordinators.find(kind, key), role)
         except Unreachable:
-            self._coordinators.forget_one(kind, key)
+            self.coordinators.forget_one(kind, key)
             raise
-        code = error(answer)
-        if code in COORDINATOR_MOVED:
-            self._coordinators.forget_one(kind, key)
+        if (code := error(answer)) in COORDINATOR_MOVED:
+            self.coordinators.forget_one(kind, key)
         if code in TRANSIENT:
             raise error_of(code, f"{call.name} request to the coordinator of {key}")
         return answer

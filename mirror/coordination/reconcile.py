@@ -194,6 +194,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
             key.partition.topic,
             key.partition.partition,
         ),
+        checkpoint_seconds=datastream.following_groups.checkpoint_seconds,
     )
 
 

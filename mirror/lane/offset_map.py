@@ -129,6 +129,10 @@ class OffsetMap:
         last = max(self._first_index + len(self._sources) - 1, self._first_index)
         self.sealed = min(self.sealed, last - last % CHUNK)
 
+    def truncate(self, runs: int) -> None:
+        """Keep only the first runs."""
+        del self._sources[runs:], self._targets[runs:], self._counts[runs:]
+
     def forget_targets(self, target: int) -> None:
         """Remove all records from the destination offset on, because the destination has lost them."""
         while self._targets and self._targets[-1] + self._counts[-1] > target:

@@ -286,7 +286,7 @@ class BatchEngine:
         while self.lanes.by_key and self._context.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
-        shown = self._context.loop.spawn(self.checkpoints.commit_last_groups())
+        shown = self._context.loop.spawn(self.checkpoints.groups.commit_last())
         while not shown.is_done and self._context.loop.now() < until:
             self._context.loop.run_once(_CLOSING_STEP)
         for source in self.lanes.sources.values():

@@ -8,12 +8,15 @@ by then, the group coordinator rejects the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final, NamedTuple
+from zlib import crc32
 
-from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, reason_of
+from mirror.client.cluster import COORDINATE, Cluster
+from mirror.client.event_loop import Promise
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
@@ -27,9 +30,11 @@ from mirror.jobs.groups.record import (
     write_group,
     write_round,
 )
+from mirror.jobs.groups.settled_groups import SettledGroups
+from mirror.jobs.groups.source import Committed, SourceLook, committed_by_group, source_looks
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
-from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
+from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator
 from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
@@ -42,10 +47,16 @@ from mirror.protocol.control.offsets import commit_offsets
 from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
 from mirror.replication.context import EngineContext
 
+_READ_AT_ONCE: Final = 200
+"""Maximum number of groups whose positions at the source are kept in memory."""
 _AT_ONCE: Final = 16
-"""Maximum number of groups with requests in flight."""
-_SETTLED_SECONDS: Final = 60.0
-"""Time after which the position of an idle group at the destination is read again."""
+"""Maximum number of groups with requests to the destination in flight."""
+_COMMIT_CONNECTIONS: Final = 4
+"""Connections to a coordinator for commits: it handles the requests of a connection one by one, and responds
+to a commit only after replication."""
+_LISTING_SECONDS: Final = 1.0
+"""Time for which rounds at shorter intervals use the same list of groups. The coordinator protects a group
+that gains members meanwhile."""
 _FRESH_SECONDS: Final = 5.0
 """Maximum time between the read of a group's position at the destination and the commit. A process that was
 frozen for longer may no longer be the leader, and must not overwrite newer positions."""
@@ -107,33 +118,6 @@ class RoundReport(NamedTuple):
     is_complete: bool
 
 
-class SourceLook(NamedTuple):
-    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
-    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
-    positions."""
-
-    name: str
-    here: ListedGroup | None
-    there: ListedGroup
-    offsets: Mapping[TopicPartition, int]
-    error: HeadraceError | None = None
-
-    @property
-    def mark(self) -> Hashable:
-        """Fingerprint that changes if the listing or a source position of the group changes."""
-        if self.here is None or self.error is not None:
-            return object()
-        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
-
-
-class SettledGroup(NamedTuple):
-    """A synchronised group, skipped until its mark changes or until the time `until` (monotonic seconds)."""
-
-    mark: Hashable
-    until: float
-    has_positions: bool
-
-
 async def listed(cluster: Cluster) -> GroupListing:
     """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
     fail."""
@@ -172,7 +156,12 @@ class GroupFollower:
         self._job = job
         self._log = log
         self._lanes = LazyLanes(log, job.state, job.topics)
-        self._settled: dict[str, SettledGroup] = {}
+        self._selected: list[str] = []
+        self._listings = (GroupListing({}, False), GroupListing({}, False))
+        self._listed_until = -inf
+        self._listing: Promise[None] | None = None
+        self._is_frequent = job.groups.interval_seconds < _LISTING_SECONDS
+        self._settled = SettledGroups(_LISTING_SECONDS if self._is_frequent else 0.0)
 
     @property
     def now_ms(self) -> int:
@@ -188,31 +177,54 @@ class GroupFollower:
         here, there = listings
         hindered: dict[str, FollowReason] = {}
         count = 0
-        for start in range(0, len(names), _AT_ONCE):
-            chunk = names[start : start + _AT_ONCE]
-            looks = await self._context.loop.together(
-                self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
-                for name in chunk
-            )
-            due = [look for look in looks if not self._is_settled(look)]
+        source = self._context.cluster(self._job.source)
+        for start in range(0, len(names), _READ_AT_ONCE):
+            chunk = names[start : start + _READ_AT_ONCE]
+            looks = await source_looks(source, chunk, (here.groups, there.groups), self._job.topics)
+            _require_source(looks)
+            now = self._context.loop.now()
+            settled = {look.name: one for look in looks if (one := self._settled.of(look, now)) is not None}
+            due = [look for look in looks if look.name not in settled]
             found = await self._synchronise(due) if due else []
-            count += sum(self._settled[look.name].has_positions for look in looks if look not in due)
             for look, group in zip(due, found, strict=True):
-                self._settle(look, group)
+                self._settled.note(look, group, self._context.loop.now())
                 count += bool(group.positions) or group.reason is not None
-                for reason in group.hindrances:
+            count += sum(one.has_positions for one in settled.values())
+            reasons = {name: one.hindrances for name, one in settled.items()}
+            for name, several in {**reasons, **{group.group: group.hindrances for group in found}}.items():
+                for reason in several:
                     if reason is not FollowReason.GONE:
-                        hindered.setdefault(group.group, reason)
-        if here.is_complete:
-            at_ms = self.now_ms
-            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
+                        hindered.setdefault(name, reason)
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
         """Synchronise the groups that the datastream selects, except hidden groups. Raises the errors of
         `look`."""
+        is_listed = await self._refresh_lists(is_hidden)
+        report = await self.look(self._selected, self._listings)
+        if is_listed and report.is_complete:
+            at_ms = self.now_ms
+            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
+        return report
+
+    async def _refresh_lists(self, is_hidden: Callable[[str], bool]) -> bool:
+        """List the groups if this is due, and return whether the round uses a new list. Frequent rounds
+        continue with the former list meanwhile."""
+        if self._listing is None and self._context.loop.now() >= self._listed_until:
+            self._listing = self._context.loop.spawn(self._list(is_hidden))
+            self._listing.is_awaited = True  # it may fail before the round that awaits it
+        listing, must_wait = self._listing, not self._is_frequent or self._listed_until == -inf
+        if listing is None or not (listing.is_done or must_wait):
+            return False
+        self._listing = None
+        await listing
+        return True
+
+    async def _list(self, is_hidden: Callable[[str], bool]) -> None:
+        """List the groups of both clusters, and select the groups to synchronise."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
+        listed_until = self._context.loop.now() + (_LISTING_SECONDS if self._is_frequent else 0.0)
         await self._log.catch_up()
         self._lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
@@ -220,12 +232,17 @@ class GroupFollower:
         if here.is_complete:
             names |= self._job.keys.groups(self._log.records_under(self._job.state))
         selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
-        self._settled = {name: self._settled[name] for name in selected if name in self._settled}
-        return await self.look(selected, (here, there))
+        self._settled.keep(selected)
+        self._selected, self._listings, self._listed_until = selected, (here, there), listed_until
 
     async def _translator(self) -> Translator:
+        """Read the stored lanes and the current ids of their topics."""
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
+        reading = self._context.loop.spawn(self._log.catch_up())
+        reading.is_awaited = True  # it may fail before it is awaited below
         ids = await current_ids(self._context.cluster(self._job.destination), topics)
+        await reading
+        self._lanes.refresh_if_grown()
         return Translator(StoredLanes(self._lanes, ids), back=False)
 
     def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
@@ -236,43 +253,27 @@ class GroupFollower:
         except CorruptData:
             return FollowedGroup(name)
 
-    async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
-        """Read the group's current positions at the source in topics of the datastream."""
-        if here is None:
-            return SourceLook(name, here, there, {})
-        try:
-            found = await committed_at(self._context.cluster(self._job.source), name, here.kind)
-        except HeadraceError as error:
-            return SourceLook(name, here, there, {}, error)
-        offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
-        return SourceLook(name, here, there, offsets)
-
-    def _is_settled(self, look: SourceLook) -> bool:
-        """Return whether a group is synchronised and has not changed since."""
-        known = self._settled.get(look.name)
-        return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
-
-    def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
-        """Mark a group as settled if every position was committed exactly, or if the group has no position
-        in topics of the datastream."""
-        self._settled.pop(look.name, None)
-        is_settled = all(position.follows and position.is_exact for position in found.positions.values())
-        if is_settled and found.reason is None:
-            until = self._context.loop.now() + _SETTLED_SECONDS
-            self._settled[look.name] = SettledGroup(look.mark, until, bool(found.positions))
-
     async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
         """Commit and store the positions of these groups, and return their states."""
-        await self._log.catch_up()
-        records, keys = self._log.records_under(self._job.state), self._job.keys
-        before = [self._stored(records.get(keys.of(look.name)), look.name) for look in looks]
         translator = await self._translator()
-        found = await self._context.loop.together(
-            self._follow(self._positioned(old, look), old, look, translator)
-            for look, old in zip(looks, before, strict=True)
-        )
-        await self._save(found, before)
-        return found
+        done: list[FollowedGroup] = []
+        for start in range(0, len(looks), _AT_ONCE):
+            chunk = looks[start : start + _AT_ONCE]
+            before = [
+                self._stored(self._log.record(self._job.keys.of(look.name)), look.name) for look in chunk
+            ]
+            asked_at = self._context.loop.now()
+            kinds = {look.name: look.here.kind for look in chunk if look.here is not None and look.offsets}
+            present = await committed_by_group(self._context.cluster(self._job.destination), kinds)
+            found = await self._context.loop.together(
+                self._follow(
+                    self._positioned(old, look), old, look, translator, (asked_at, present.get(look.name, {}))
+                )
+                for look, old in zip(chunk, before, strict=True)
+            )
+            await self._save(found, before)
+            done += found
+        return done
 
     def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
         """Return the group with its current positions at the source."""
@@ -294,8 +295,10 @@ class GroupFollower:
         before: FollowedGroup,
         look: SourceLook,
         translator: Translator,
+        target: tuple[float, Committed],
     ) -> FollowedGroup:
-        """Commit the positions of a group if commits are permitted, and return the new state of the group."""
+        """Commit the positions of a group if commits are permitted, and return the new state of the group.
+        `target`: time at which the positions at the destination were requested, and the positions."""
         if look.here is None or group.reason is not None or not group.positions:
             return group
         hindrance = group_hindrance(look.here, look.there)
@@ -307,8 +310,9 @@ class GroupFollower:
                 place: self._moved(translator, place, position.source)
                 for place, position in group.positions.items()
             }
-            asked_at = self._context.loop.now()
-            present = await committed_at(cluster, group.group, group.kind)
+            asked_at, present = target
+            if isinstance(present, HeadraceError):
+                raise present
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
                 raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
             decided = {
@@ -353,8 +357,13 @@ class GroupFollower:
         cluster = self._context.cluster(self._job.destination)
         commit = alter_share_offsets if group.kind == SHARE else commit_offsets
         call = commit(group.group, wanted)
+        lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
         return await cluster.ask_coordinator_once(
-            GROUP, group.group, call, lambda found: max(found.values(), default=0)
+            GROUP,
+            group.group,
+            call,
+            lambda found: max(found.values(), default=0),
+            f"{COORDINATE}-{lane}",
         )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
@@ -366,6 +375,17 @@ class GroupFollower:
             if not group.is_same(old)
         ]
         await self._log.save(entries, now_ms)
+
+
+def _require_source(looks: Sequence[SourceLook]) -> None:
+    """Raise Unreachable if no group of the source could be read. The stored states then keep the time at
+    which the positions were read."""
+    errors = [look.error for look in looks if look.here is not None]
+    for error in errors:
+        if not isinstance(error, Unreachable):
+            return
+    if errors and errors[0] is not None:
+        raise errors[0]
 
 
 def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:

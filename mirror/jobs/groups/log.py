@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -28,6 +29,20 @@ class GroupLog(ProgressLog):
         main = main_key(key)
         holders = self._holders(main)
         return self._parts[holders[0]].values[main] if holders else None
+
+    def records_of(self, key: LaneKey) -> Mapping[bytes, bytes]:
+        """Return, by key, the records of all lanes in the partitions that have records of this lane."""
+        return ChainMap(*(self._parts[number].values for number in self._holders(main_key(key))))
+
+    def record(self, key: bytes) -> bytes | None:
+        """Return the record of a consumer group as of the last read of the topic."""
+        holders = self._holders(key)
+        return self._parts[holders[0]].values[key] if holders else None
+
+    @property
+    def keys(self) -> int:
+        """Number of keys of all kinds of records."""
+        return sum(len(part.values) for part in self._parts.values())
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
         """Return, by key, the records of a group of datastreams except records of lanes."""

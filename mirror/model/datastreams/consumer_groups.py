@@ -17,7 +17,9 @@ INTERVAL: Final = "headrace-groups-interval"
 """Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
 FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds"}
 DEFAULT_SECONDS: Final = 5
+SHORTEST_SECONDS: Final = 0.1
 LONGEST_SECONDS: Final = 3_600
+_USUAL_CHECKPOINT_SECONDS: Final = 2.0
 LONGEST_EXPRESSION: Final = 4_096
 
 
@@ -29,7 +31,7 @@ class FollowingGroups:
 
     include: str | None = None
     exclude: str | None = None
-    interval_seconds: int = DEFAULT_SECONDS
+    interval_seconds: float = DEFAULT_SECONDS
 
     def __post_init__(self) -> None:
         assert self._included is not None or not self.include  # compile now to reject it early
@@ -47,6 +49,13 @@ class FollowingGroups:
     def is_on(self) -> bool:
         """Return whether the selection can contain a group."""
         return bool(self.include)
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """Seconds between checkpoints that the interval requires; 0 if the usual ones suffice. A position can
+        be translated only as far as the last checkpoint."""
+        seconds = self.interval_seconds / 2
+        return seconds if self.is_on and seconds < _USUAL_CHECKPOINT_SECONDS else 0.0
 
     def selects(self, group: str) -> bool:
         """Return whether a group is selected."""
@@ -67,7 +76,7 @@ def read_expression(label: str, value: str) -> object:
 
 def read_interval(label: str, value: str) -> object:
     """Check an interval in seconds. Raises InvalidRequest."""
-    return bounds.digits(label, value, 1, LONGEST_SECONDS)
+    return bounds.decimal(label, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
 def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
@@ -76,5 +85,5 @@ def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
     if not found:
         return NO_GROUPS
     if INTERVAL in metadata:
-        found["interval_seconds"] = int(metadata[INTERVAL])
+        found["interval_seconds"] = float(metadata[INTERVAL])
     return FollowingGroups(**found)

@@ -35,7 +35,8 @@ class LaneSpec:
     `consumer_group`: group to which the lane commits its position at the source, for standard tools; empty
     for none. `source_id`, `destination_id`: required ids of the clusters; empty if any id is accepted.
     `restart_ms`: progress stored before this time is ignored. `excuse`: records that do not count against an
-    objective. `start_offset`: overrides `start`.
+    objective. `start_offset`: overrides `start`. `checkpoint_seconds`: longest time between two checkpoints
+    of the lane while it advances; 0 if that of the instance applies.
     """
 
     key: LaneKey
@@ -53,6 +54,7 @@ class LaneSpec:
     restart_ms: int = 0
     excuse: Excuse = NO_EXCUSE
     start_offset: int | None = None
+    checkpoint_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

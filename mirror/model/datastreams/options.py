@@ -284,13 +284,14 @@ OPTIONS: Final = (
     ),
     DatastreamOption(
         ("groups", "interval_seconds"),
-        int,
-        "Time between two synchronisations of the groups.",
+        float,
+        "Time between two synchronisations of the groups. Below 4, the lanes of the datastream store a"
+        " checkpoint twice in this time.",
         "Seconds between updates of positions.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,
-        least=1,
+        least=consumer_groups.SHORTEST_SECONDS,
         most=consumer_groups.LONGEST_SECONDS,
     ),
 )

@@ -97,6 +97,8 @@ def text_of(key: str, value: object) -> str:
             Objective(**objective).text if isinstance(objective, dict) else str(objective)
             for objective in value
         )
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,10 @@ EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
 """Timestamp that requests the first offset on the leader's local disks (KIP-405)."""
 _FIRST_WITH_TIERS: Final = 8
+OFFSET_FETCH: Final = 9
+"""Kafka's API key of OffsetFetch."""
+MANY_GROUPS_FROM: Final = 8
+"""First version of OffsetFetch that allows several groups."""
 _MANY_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of a response with the offsets of a group that consumes every topic, or with the producers of
 busy partitions."""
@@ -167,18 +171,37 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
             ]
         return OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, version=version)
 
-    def read(response: Any) -> CommittedOffsets:
-        offsets = {
-            TopicPartition(topic.name, partition.partition_index): OffsetAnswer(
-                partition.error_code, partition.committed_offset, partition.committed_leader_epoch
-            )
-            for topic in response.topics
-            for partition in topic.partitions
-            if partition.committed_offset >= 0 or partition.error_code
-        }
-        return CommittedOffsets(response.error_code, offsets)
+    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, _committed, _MANY_BYTES)
 
-    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, read, _MANY_BYTES)
+
+def committed_offsets_of(groups: Sequence[str]) -> Call[Mapping[str, CommittedOffsets]]:
+    """Request all committed offsets of several groups from their common coordinator."""
+
+    def build(version: int) -> Any:
+        asked = [
+            OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None, version=version)
+            for group in groups
+        ]
+        return OffsetFetchRequest(groups=asked, require_stable=True, version=version)
+
+    def read(response: Any) -> Mapping[str, CommittedOffsets]:
+        return {group.group_id: _committed(group) for group in response.groups}
+
+    versions = (MANY_GROUPS_FROM, 9)
+    return Call(OffsetFetchRequest, OffsetFetchResponse, versions, build, read, _MANY_BYTES)
+
+
+def _committed(found: Any) -> CommittedOffsets:
+    """Return the committed offsets in a response, or in the part of a response about one group."""
+    offsets = {
+        TopicPartition(topic.name, partition.partition_index): OffsetAnswer(
+            partition.error_code, partition.committed_offset, partition.committed_leader_epoch
+        )
+        for topic in found.topics
+        for partition in topic.partitions
+        if partition.committed_offset >= 0 or partition.error_code
+    }
+    return CommittedOffsets(found.error_code, offsets)
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:

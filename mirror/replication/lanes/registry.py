@@ -24,6 +24,9 @@ class LaneRegistry:
         self.to_start: dict[Lane, None] = {}
         self.stopping: dict[Lane, None] = {}
         """Drained lanes, which stop once their checkpoint is durable."""
+        self.paced: dict[Lane, float] = {}
+        """Lanes with a checkpoint interval of their own, and the time at which their next one is due
+        (monotonic seconds)."""
         self.unsaved = UnsavedProgress(context.token)
         self.failures = LaneFailures(context.loop.now)
         self.log = LaneLog(self.report, context.loop.now)
@@ -36,10 +39,13 @@ class LaneRegistry:
         lane.observed.started_at = now
         self.by_key[lane.key] = lane
         self.to_start[lane] = None
+        if lane.spec.checkpoint_seconds:
+            self.paced[lane] = now
 
     def remove(self, lane: Lane) -> None:
         """Remove a lane that has stopped."""
         self.stopping.pop(lane, None)
+        self.paced.pop(lane, None)
         self.unsaved.take_change(lane)
         self.failures.forget(lane)
         self.by_key.pop(lane.key, None)

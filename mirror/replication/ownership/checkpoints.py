@@ -1,4 +1,5 @@
-"""Storage of progress: every few seconds for lanes that have advanced, and immediately for lanes that stop.
+"""Storage of progress: every few seconds for lanes that have advanced, more often for lanes with an interval
+of their own, and immediately for lanes that stop.
 
 Checkpoints do not wait for batches in flight: a lane stores the position before which all records are
 acknowledged. Lanes in transactions store progress with their commits (`transactions.py`); this module writes
@@ -15,7 +16,6 @@ import logging
 from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
-from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
@@ -23,13 +23,11 @@ from mirror.lane.progress import Entry
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
-from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
-from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.offsets import commit_offsets
 from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
+from mirror.replication.ownership.group_commits import GroupCommits
 from mirror.replication.progress_log import ProgressLog
 
 _log = logging.getLogger(__name__)
@@ -42,17 +40,18 @@ Saved = tuple[Lane, int, int]
 
 
 class _Destination:
-    """Schedule of progress writes to one cluster. `reported`: the last reported failure."""
+    """Schedule of progress writes to one cluster. `is_early`: the current write has only lanes with an
+    interval of their own. `reported`: the last reported failure."""
 
     def __init__(self) -> None:
         self.due = 0.0
-        self.is_saving = False
+        self.is_saving = self.is_early = False
         self.reported = ""
         self.retry = _RETRY_SECONDS
 
 
 class Checkpoints:
-    """Writer of progress records and of positions in consumer groups of the source."""
+    """Writer of progress records. `groups`: commits the positions of lanes at the source."""
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
         self._context = context
@@ -63,7 +62,8 @@ class Checkpoints:
         self._interval = context.identity.checkpoint_interval_seconds
         self._next = self._next_groups = context.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
-        self._showing: dict[ClusterRef, Promise[None]] = {}
+        self._waiting: set[ClusterRef] = set()  # a save of all lanes waits for an early one
+        self.groups = GroupCommits(context, lanes.unsaved)
 
     def pump(self, now: float) -> None:
         """Start the saves that are due, and the urgent saves of lanes that are stopping."""
@@ -71,9 +71,11 @@ class Checkpoints:
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
             self._store(now, urgent)
+        if self._lanes.paced:
+            self._store_early(now)
         if now >= self._next_groups:
             self._next_groups = now + _GROUP_SECONDS
-            self._context.loop.spawn(self.commit_groups())
+            self._context.loop.spawn(self.groups.commit())
 
     def hurry(self, name: ClusterRef) -> None:
         """Retry failed saves soon, because an outage of the cluster has ended."""
@@ -89,6 +91,7 @@ class Checkpoints:
 
     def _store(self, now: float, urgent: set[ClusterRef]) -> None:
         self._next = now + self._interval
+        self._waiting.clear()
         lanes: dict[ClusterRef, dict[Lane, None]] = {}
         for lane in self._lanes.stopping:
             lanes.setdefault(lane.spec.destination, {})[lane] = None
@@ -99,10 +102,26 @@ class Checkpoints:
             destination = self._destinations.setdefault(name, _Destination())
             if name in urgent or (now >= destination.due and not destination.is_saving):
                 destination.due = self._next
-                destination.is_saving = True
+                destination.is_saving, destination.is_early = True, False
                 self._context.loop.spawn(self._save(name, destination, list(mine)))
-            elif not destination.is_saving:
+            elif not destination.is_saving or destination.is_early:
                 self._next = min(self._next, destination.due)
+                if now >= destination.due:
+                    self._waiting.add(name)
+
+    def _store_early(self, now: float) -> None:
+        """Start the saves of lanes with an interval of their own, unless a save of all lanes of the
+        destination waits, or its last save failed."""
+        lanes: dict[ClusterRef, list[Lane]] = {}
+        for lane, due in self._lanes.paced.items():
+            if now >= due and lane in self._unsaved.dirty and not is_transactional(lane) and lane.is_loaded:
+                lanes.setdefault(lane.spec.destination, []).append(lane)
+        for name, mine in lanes.items():
+            destination = self._destinations.setdefault(name, _Destination())
+            if self._may_hurry(name) and name not in self._waiting:
+                destination.is_saving = destination.is_early = True
+                self._lanes.paced.update((lane, now + lane.spec.checkpoint_seconds) for lane in mine)
+                self._context.loop.spawn(self._save(name, destination, mine))
 
     async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[Lane]) -> None:
         dirty = {lane for lane in lanes if lane in self._unsaved.dirty}
@@ -238,58 +257,6 @@ class Checkpoints:
             if lane.progress.source.topic_id and identity != lane.progress.source.topic_id:
                 self._runner.restart(lane, "the source topic was deleted or recreated")
         return lanes
-
-    async def commit_groups(self) -> None:
-        """Commit positions to consumer groups for standard tools.
-
-        Copying does not depend on these commits, so failures are only logged.
-        """
-        moved = self._unsaved.take_moved()
-        by_source: dict[ClusterRef, dict[Lane, int]] = {}
-        for lane, position in moved.items():
-            showing = self._showing.get(lane.spec.source)
-            if showing is None or showing.is_done:
-                by_source.setdefault(lane.spec.source, {})[lane] = position
-            else:
-                self._unsaved.moved.setdefault(lane, position)
-        shown = {
-            source: self._context.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
-        }
-        self._showing.update(shown)
-        for commit in shown.values():
-            await commit
-
-    async def commit_last_groups(self) -> None:
-        """Commit the final positions; a commit in progress may contain older positions."""
-        for commit in self._showing.values():
-            await commit
-        await self.commit_groups()
-
-    async def _show(self, source: ClusterRef, moved: dict[Lane, int]) -> None:
-        by_group: dict[str, dict[TopicPartition, int]] = {}
-        for lane, position in moved.items():
-            by_group.setdefault(lane.spec.consumer_group, {})[lane.key.partition] = position
-        try:
-            for group, offsets in by_group.items():
-                await self._commit(source, group, offsets)
-        except HeadraceError as error:
-            _log.warning("cannot commit consumer group positions on %s: %s", source, error)
-            for lane, position in moved.items():
-                self._unsaved.moved.setdefault(lane, position)
-        except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
-            _log.exception("cannot commit consumer group positions on %s", source)
-
-    async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
-        call = commit_offsets(group, offsets)
-        codes = await self._context.cluster(source).ask_coordinator(
-            GROUP, group, call, lambda found: max(found.values(), default=0)
-        )
-        if any(codes.values()):
-            _log.warning(
-                "committing group %s failed with error codes %s",
-                group,
-                set(codes.values()) - {0},
-            )
 
 
 def _may_be_stored(lane: Lane) -> bool:

@@ -150,6 +150,19 @@ def test_offsets_of_a_group_without_members(broker: BrokerClient, topic: str) ->
     assert committed([wanted]) == [(0, -1), (1, 42)]
     assert committed(None) == [(1, 42)]
 
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [asked(group_id=name, topics=None, member_id=None) for name in (topic, f"{topic}-none")]
+    several = broker.ask(OffsetFetchRequest(groups=groups, require_stable=True), OffsetFetchResponse, 9)
+    found = {one.group_id: one for one in several.groups}
+    assert found.keys() == {topic, f"{topic}-none"}
+    assert found[topic].error_code == 0
+    assert [
+        (one.name, part.partition_index, part.committed_offset)
+        for one in found[topic].topics
+        for part in one.partitions
+    ] == [(topic, 1, 42)]
+    assert not found[f"{topic}-none"].topics
+
 
 def test_records_are_deleted_up_to_an_offset(broker: BrokerClient, topic: str) -> None:
     broker.create_topic(topic)

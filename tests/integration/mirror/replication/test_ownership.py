@@ -113,7 +113,7 @@ def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) 
     policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
     slow.start("own-shown", policy=policy, consumer_group="own-shown")
     slow.run_until(lambda: slow.lane("own-shown").checkpoint == 20, "all records are acknowledged")
-    slow.context.run(slow.engine.checkpoints.commit_groups())
+    slow.context.run(slow.engine.checkpoints.groups.commit())
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [-1001]
     slow.stop()
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [20]

@@ -56,7 +56,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
     "headrace-groups": st.none() | st.sampled_from([".*", "billing|audit", "a.b"]),
     "headrace-groups-exclude": st.none() | st.sampled_from(["connect-.*", "\u00fc"]),
-    "headrace-groups-interval": st.integers(1, 3_600),
+    "headrace-groups-interval": st.integers(1, 3_600) | st.sampled_from([0.1, 0.25, 1.5]),
     "headrace-audit": st.sampled_from([one.value for one in AuditMode]),
     "headrace-audit-lateness": st.none() | st.integers(1, 604_800),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),

@@ -205,3 +205,14 @@ def test_an_id_that_is_stored_after_the_start_restarts_no_lane_and_another_one_d
 ) -> None:
     assert not needs_restart(named(""), named("b"))
     assert needs_restart(named("b"), named("c"))
+
+
+def test_a_short_interval_of_groups_shortens_the_checkpoints_of_the_lanes() -> None:
+    def seconds(**metadata: str) -> set[float]:
+        found = lane_specs(PLAN, ONE, (a_datastream(metadata={"owner": "tests", **metadata}),)).specs
+        return {one.checkpoint_seconds for one in found.values()}
+
+    assert seconds() == seconds(**{"headrace-groups-interval": "0.2"}) == {0.0}
+    assert seconds(**{"headrace-groups": ".*"}) == {0.0}
+    assert seconds(**{"headrace-groups": ".*", "headrace-groups-interval": "0.2"}) == {0.1}
+    assert seconds(**{"headrace-groups": ".*", "headrace-groups-interval": "4"}) == {0.0}

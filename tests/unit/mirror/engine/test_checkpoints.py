@@ -8,6 +8,7 @@ import pytest
 
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code, Delay, Drop, HandledRequest
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -109,3 +110,65 @@ def test_a_lane_that_stops_with_a_refused_batch_whose_first_answer_was_lost_repe
     fakes.write("t", 20, 10)
     fakes.run_to("t", 30)
     fakes.check_contents("t")
+
+
+def stored(fakes: MirroredFakes, offset: int) -> int:
+    """Return the number of progress records with this checkpoint."""
+    logs = [one.log for one in fakes.target.topics[PROGRESS].partitions]
+    content = b'"next_offset":%d,' % offset
+    return sum((one.value or b"").count(content) for log in logs for one in committed(log))
+
+
+def test_a_lane_with_an_interval_of_its_own_stores_its_progress_more_often(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    fakes = new_fakes(checkpoint_seconds=30.0)
+    for topic in ("t", "u"):
+        fakes.make_topic(topic)
+        fakes.write(topic, 0, 10)
+        fakes.start(topic, policy=AT_LEAST_ONCE, checkpoint_seconds=0.1 if topic == "t" else 0.0)
+    fakes.run_to("t", 10)
+    fakes.run_to("u", 10)
+    began = fakes.clock.monotonic()
+    fakes.run(1.0)
+    fakes.write("t", 10, 10)
+    fakes.write("u", 10, 11)
+    fakes.run_until(lambda: stored(fakes, 20), "the checkpoint of t is stored")
+    assert (fakes.clock.monotonic() - began < 3.0, stored(fakes, 21)) == (True, 0)
+    fakes.run(3.0)
+    assert stored(fakes, 20) == 1, "an idle lane writes no progress"
+    fakes.run_until(lambda: stored(fakes, 21), "the checkpoint of u is stored")
+
+
+def test_early_checkpoints_of_a_lane_do_not_displace_those_of_others(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    fakes = new_fakes(checkpoint_seconds=2.0)
+    for topic in ("t", "u"):
+        fakes.make_topic(topic)
+        fakes.start(topic, policy=AT_LEAST_ONCE, checkpoint_seconds=0.05 if topic == "t" else 0.0)
+    fakes.write("u", 0, 1_000)
+    slow = Delay(0.3, applied=True)
+    fakes.target.faults.plant(PRODUCE, slow, times=None, fits=having(b'"next_offset"'))
+    for number in range(100):
+        fakes.write("t", number, 1)
+        fakes.run(0.05)
+    assert stored(fakes, 1_000)
+    assert sum(stored(fakes, number) for number in range(1, 101)) > 8
+
+
+def test_a_failing_destination_gets_no_early_checkpoints(new_fakes: Callable[..., MirroredFakes]) -> None:
+    fakes = new_fakes(checkpoint_seconds=2.0)
+    fakes.make_topic("t")
+    fakes.start("t", policy=AT_LEAST_ONCE, checkpoint_seconds=0.05)
+    fakes.write("t", 0, 10)
+    fakes.run_to("t", 10)
+    fakes.run(1.0)
+    refused = Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, refused, times=None, fits=having(b'"next_offset"'))
+    for number in range(10, 210):
+        fakes.write("t", number, 1)
+        fakes.run(0.05)
+    assert fakes.target.faults.taken < 8
+    fakes.target.faults.clear()
+    fakes.run_until(lambda: stored(fakes, 210), "the checkpoint is stored")

@@ -29,12 +29,12 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
-from tests.fakes.broker.faults import Code, Delay, Drop, Run
+from tests.fakes.broker.faults import Code, Delay, Drop, HandledRequest, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import VirtualSelector
 
 OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS = 8, 9, 16
-NO_RIGHTS = 30
+NO_RIGHTS, NOT_COORDINATOR = 30, 16
 STATE = GroupName("orders")
 KEYS = GroupKeys(STATE, DatastreamName("orders"))
 R = FollowReason
@@ -232,9 +232,7 @@ def test_rights_are_a_reason_and_other_groups_follow(following: Following) -> No
     report = following.round()
     assert dict(report.hindered) == {"billing": R.NO_RIGHTS}
     assert (following.at_target(), following.at_target("audit")) == (None, 17)
-    faults.plant(
-        OFFSET_FETCH, Code(NO_RIGHTS), fits=lambda asked: asked.message.group_id == "billing", times=None
-    )
+    faults.plant(OFFSET_FETCH, Code(NO_RIGHTS, "billing"), times=None)
     assert following.look() == (R.NO_RIGHTS, None)
     faults.clear()
     assert following.look() == (R.NEW, 17)
@@ -338,6 +336,103 @@ def test_a_failover_without_the_source_translates_the_last_positions(following: 
     unknown = TranslateJob("orders", SOURCE, DESTINATION, "audit")
     with pytest.raises(NotFound):
         following.context.run(plan_without_source(following.context, unknown))
+
+
+def everyone(following: Following, interval_seconds: float = 5) -> None:
+    """Synchronise all groups from now on."""
+    following.job = replace(following.job, groups=FollowingGroups(".*", None, interval_seconds))
+    following.follower = GroupFollower(following.context, following.job, following.log)
+
+
+def test_the_positions_of_all_groups_are_read_in_one_request_to_each_coordinator(
+    following: Following,
+) -> None:
+    everyone(following)
+    requests: list[HandledRequest] = []
+
+    def note(asked: HandledRequest) -> bool:
+        requests.append(asked)
+        return False
+
+    following.fakes.source.faults.plant(OFFSET_FETCH, Run(lambda: None), times=None, fits=note)
+    for number in range(20):
+        following.at_source(number, f"g{number}")
+    following.round()
+    assert len({one.broker for one in requests}) == len(requests) == len(following.fakes.source.brokers)
+    assert [following.at_target(f"g{number}") for number in range(20)] == [5 + n for n in range(20)]
+
+
+def test_an_error_of_one_group_in_a_common_request_is_its_own(following: Following) -> None:
+    everyone(following)
+    for name in ("billing", "audit"):
+        following.at_source(12, name)
+    following.fakes.source.faults.plant(OFFSET_FETCH, Code(NO_RIGHTS, "billing"), times=None)
+    assert dict(following.round().hindered) == {"billing": R.NO_RIGHTS}
+    assert (following.at_target(), following.at_target("audit")) == (None, 17)
+
+
+def test_a_coordinator_that_has_moved_is_found_in_the_same_round(following: Following) -> None:
+    everyone(following)
+    for name in ("billing", "audit"):
+        following.at_source(12, name)
+    following.round()
+    following.at_source(13)
+    following.fakes.source.faults.plant(OFFSET_FETCH, Code(NOT_COORDINATOR, "billing"))
+    assert following.look() == (R.FORWARD, 18)
+
+
+def test_groups_are_listed_once_a_second_if_rounds_are_more_frequent(following: Following) -> None:
+    everyone(following, 0.1)
+    lists: list[str] = []
+    for cluster in (following.fakes.source, following.fakes.target):
+        cluster.faults.plant(LIST_GROUPS, Run(partial(lists.append, cluster.name)), times=None)
+    following.at_source(12)
+    following.round()
+    first = len(lists)
+    round_ms = following.stored().round_ms
+    following.at_source(13)
+    following.round()
+    assert (len(lists), following.at_target(), following.stored().round_ms) == (first, 18, round_ms)
+    following.fakes.target.group_states["billing"] = ("Classic", "Stable")
+    following.at_source(14)
+    assert following.look() == (R.MEMBERS, 18)
+    following.fakes.clock.advance(1.0)
+    following.at_source(12, "late")
+    for _ in range(3):  # the first one begins to list, and the next ones use the list
+        following.round()
+    assert (len(lists), following.at_target("late")) == (2 * first, 17)
+
+
+def test_frequent_rounds_skip_a_group_that_is_ahead_and_report_it(following: Following) -> None:
+    everyone(following, 0.1)
+    requests: list[str] = []
+    following.fakes.target.faults.plant(OFFSET_FETCH, Run(partial(requests.append, "target")), times=None)
+    following.at_source(12)
+    following.round()
+    following.fakes.target.groups["billing"]["t", 0] = 20
+    following.at_source(13)
+    hindered = {"billing": R.WOULD_MOVE_BACK}
+    assert dict(following.round().hindered) == hindered
+    before = len(requests)
+    assert dict(following.round().hindered) == hindered
+    assert len(requests) == before
+    following.fakes.clock.advance(1.0)
+    following.round()
+    assert len(requests) == before + 1
+    following.at_source(18)
+    assert following.look() == (R.FORWARD, 23)
+
+
+def test_the_state_keeps_its_age_if_the_source_is_lost_between_two_lists(following: Following) -> None:
+    everyone(following, 0.1)
+    following.at_source(12)
+    following.round()
+    before = following.stored()
+    for node in following.fakes.source.brokers:
+        following.fakes.source.take_down(node)
+    with pytest.raises((Unreachable, TimedOut)):
+        following.round()
+    assert following.stored() == before
 
 
 def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> None:

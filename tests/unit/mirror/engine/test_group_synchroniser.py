@@ -79,6 +79,17 @@ def test_groups_follow_at_the_interval(rig: SynchroniserRig) -> None:
     assert rig.metrics["headrace_consumer_groups_age_seconds", "orders"] < 6
 
 
+def test_groups_follow_at_a_fraction_of_a_second(rig: SynchroniserRig) -> None:
+    rig.datastreams = [orders(**{"headrace-groups-interval": "0.1"})]
+    rig.following.at_source(12)
+    rig.lead(2)
+    assert rig.following.at_target() == 17
+    for offset in range(13, 20):
+        rig.following.at_source(offset)
+        rig.lead(0.4)
+        assert rig.following.at_target() == offset + 5
+
+
 def test_a_group_that_does_not_follow_is_in_health_and_metrics(rig: SynchroniserRig) -> None:
     rig.following.at_source(12)
     rig.following.fakes.target.group_states["billing"] = ("Classic", "Stable")

@@ -1,0 +1,55 @@
+"""Groups that a round may skip because nothing has changed since they were synchronised."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final, NamedTuple
+
+from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.record import FollowedGroup
+from mirror.jobs.groups.source import SourceLook
+
+_SETTLED_SECONDS: Final = 60.0
+"""Time after which the position of an idle group at the destination is read again."""
+
+
+class SettledGroup(NamedTuple):
+    """A group that is skipped until its mark changes or until the time `until` (monotonic seconds).
+    `hindrances`: reasons why positions of the group are not synchronised."""
+
+    mark: Hashable
+    until: float
+    has_positions: bool
+    hindrances: tuple[FollowReason, ...]
+
+
+class SettledGroups:
+    """Settled groups by name. `hindered_seconds`: time for which a group is skipped that only a change at the
+    destination could let follow; 0 to look at such a group in each round."""
+
+    def __init__(self, hindered_seconds: float) -> None:
+        self._hindered_seconds = hindered_seconds
+        self._groups: dict[str, SettledGroup] = {}
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Drop all other groups."""
+        self._groups = {name: self._groups[name] for name in names if name in self._groups}
+
+    def of(self, look: SourceLook, now: float) -> SettledGroup | None:
+        """Return the group if it has not changed since it was settled."""
+        known = self._groups.get(look.name)
+        return known if known is not None and known.mark == look.mark and now < known.until else None
+
+    def note(self, look: SourceLook, found: FollowedGroup, now: float) -> None:
+        """Settle the group if every position was committed exactly, or if the group has no position in topics
+        of the datastream; for a short time also if the next checkpoint changes nothing."""
+        self._groups.pop(look.name, None)
+        positions, hindrances = found.positions.values(), tuple(found.hindrances)
+        seconds = self._hindered_seconds if hindrances else _SETTLED_SECONDS
+        is_final = all(
+            position.is_exact or not (position.follows or position.reason is FollowReason.WOULD_MOVE_BACK)
+            for position in positions
+        )
+        if is_final and seconds and FollowReason.FAILED not in hindrances:
+            has_positions = bool(positions) or found.reason is not None
+            self._groups[look.name] = SettledGroup(look.mark, now + seconds, has_positions, hindrances)

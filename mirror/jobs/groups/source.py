@@ -1,0 +1,122 @@
+"""Reads the positions of consumer groups, many groups in one request where brokers support it (KIP-709)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import COORDINATE, Cluster
+from mirror.errors import HeadraceError
+from mirror.jobs.groups.decision import group_hindrance
+from mirror.jobs.translate_job import committed_at
+from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.groups import SHARE, ListedGroup
+from mirror.protocol.control.offsets import (
+    MANY_GROUPS_FROM,
+    OFFSET_FETCH,
+    CommittedOffsets,
+    committed_offsets_of,
+)
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 16
+"""Maximum number of groups that are read alone at the same time."""
+_IN_REQUEST: Final = 50
+"""Maximum number of groups in a request; a larger response would block the loop for too long."""
+
+
+Committed = Mapping[TopicPartition, int] | HeadraceError
+"""Positions of a group, or the error of reading them."""
+
+
+class SourceLook(NamedTuple):
+    """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
+    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
+    positions."""
+
+    name: str
+    here: ListedGroup | None
+    there: ListedGroup
+    offsets: Mapping[TopicPartition, int]
+    error: HeadraceError | None = None
+
+    @property
+    def mark(self) -> Hashable:
+        """Fingerprint that changes if the listing or a source position of the group changes."""
+        if self.here is None or self.error is not None:
+            return object()
+        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
+
+
+async def source_looks(
+    cluster: Cluster,
+    names: Sequence[str],
+    listings: tuple[Mapping[str, ListedGroup], Mapping[str, ListedGroup]],
+    topics: TopicSelection,
+) -> list[SourceLook]:
+    """Return the groups with their current positions in these topics. `listings`: groups of the source and of
+    the destination."""
+    here, there = listings
+    found = await committed_by_group(cluster, {name: here[name].kind for name in names if name in here})
+    looks = []
+    for name in names:
+        offsets = found.get(name, {})
+        look = SourceLook(name, here.get(name), there.get(name, ListedGroup()), {})
+        if isinstance(offsets, HeadraceError):
+            looks.append(look._replace(error=offsets))
+        else:
+            mine = {place: offset for place, offset in offsets.items() if topics.matches(place.topic)}
+            looks.append(look._replace(offsets=mine))
+    return looks
+
+
+async def committed_by_group(cluster: Cluster, kinds: Mapping[str, str]) -> dict[str, Committed]:
+    """Return the committed positions of each group. `kinds`: types of the groups."""
+    found: dict[str, Committed] = {}
+    if len(kinds) > 1 and cluster.newest(OFFSET_FETCH) >= MANY_GROUPS_FROM:
+        together = await _read_together(cluster, [name for name, kind in kinds.items() if kind != SHARE])
+        for name, answer in together.items():
+            if not answer.worst:
+                found[name] = {place: committed.offset for place, committed in answer.offsets.items()}
+    rest = [name for name in kinds if name not in found]
+    for start in range(0, len(rest), _AT_ONCE):
+        chunk = rest[start : start + _AT_ONCE]
+        alone = await cluster.loop.together(_read_alone(cluster, name, kinds[name]) for name in chunk)
+        found.update(zip(chunk, alone, strict=True))
+    return found
+
+
+async def _read_alone(cluster: Cluster, name: str, kind: str) -> Mapping[TopicPartition, int] | HeadraceError:
+    try:
+        return await committed_at(cluster, name, kind)
+    except HeadraceError as error:
+        return error
+
+
+async def _read_together(cluster: Cluster, names: Sequence[str]) -> Mapping[str, CommittedOffsets]:
+    """Return the responses of the coordinators. Groups without a response must be read alone, which retries
+    and returns the error of the group."""
+    by_broker: dict[int, list[str]] = {}
+    try:
+        brokers = await cluster.loop.together(cluster.coordinators.find(GROUP, name) for name in names)
+    except HeadraceError as error:
+        _log.debug("%s: reading each group alone: %s", cluster.name, error)
+        return {}
+    for name, broker in zip(names, brokers, strict=True):
+        by_broker.setdefault(broker, []).append(name)
+    answers = await cluster.loop.together(
+        _ask(cluster, broker, mine[start : start + _IN_REQUEST])
+        for broker, mine in by_broker.items()
+        for start in range(0, len(mine), _IN_REQUEST)
+    )
+    return {name: found for answer in answers for name, found in answer.items()}
+
+
+async def _ask(cluster: Cluster, broker: int, names: Sequence[str]) -> Mapping[str, CommittedOffsets]:
+    try:
+        return await cluster.ask(committed_offsets_of(names), broker, COORDINATE)
+    except HeadraceError as error:
+        _log.debug("%s: reading %d groups alone: %s", cluster.name, len(names), error)
+        return {}
