@@ -8,6 +8,7 @@ import os
 import queue
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,7 +78,7 @@ from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
-from mirror.instance.event_publisher import publish_losses
+from mirror.instance.event_publisher import EventPublisher, publish_losses
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -159,11 +160,12 @@ def build_instance(
         limits=PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds),
     )
     stores = _leader_stores(session, membership, definitions, plans, requests)
-    # `leader` is defined below.
-    background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
+    awake = threading.Event()
+    background_calls = ThreadedCalls(leading.patience_seconds, awake.set)
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
-    leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
+    publisher = EventPublisher(events, event_topic.publish)
+    leader = Leader(world_view, publisher, clock, health, awake, leading.tick_interval_seconds)
     callbacks = FollowerCallbacks(leader.joined, report_losses, event_topic.drops)
     follower = Follower(
         identity=Identity(

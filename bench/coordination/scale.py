@@ -50,6 +50,7 @@ from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.preparation import TopicRules
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.instance.event_publisher import EventPublisher
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
@@ -214,7 +215,14 @@ class _World:
             LoadPlanner(), LoadProviders(loads, "self", lambda _: loads, clock), TaskCapacity(10 * 2**20)
         )
         self.world_view = _TimedWorldView(stores, planning, topic_discovery, clock, watch.look)
-        self.leader = Leader(self.world_view, EventLog(own), lambda _: None, clock, Health(), 1.0)
+        self.leader = Leader(
+            self.world_view,
+            EventPublisher(EventLog(own), lambda _: None),
+            clock,
+            Health(),
+            threading.Event(),
+            1.0,
+        )
         spawn = multiprocessing.get_context("spawn")
         self._fleet, theirs = spawn.Pipe()
         process = spawn.Process(target=_serve_fleet, args=(store.session, theirs))

@@ -36,17 +36,17 @@ class EventPublisher:
     leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
-        self._events = log
+        self.log = log
         self._publish = publish
         self._unpublished: tuple[Plan, Events] | None = None
 
     def announce(self, events: Events) -> None:
         """Store events and send them."""
-        self._guard(events, lambda: self._events.append(events))
+        self._guard(events, lambda: self.log.append(events))
 
     def sent(self, events: Events) -> None:
         """Send events that were already stored together with their cause."""
-        self._guard(events, self._events.trim)
+        self._guard(events, self.log.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
         """Keep the events of a plan before it is published, because a failed publication may still take
@@ -86,13 +86,12 @@ class DefinitionWriter:
     def __init__(
         self,
         definitions: DefinitionStore,
-        log: EventLog,
         publisher: EventPublisher,
         clock: Clock,
         look_again: Callable[[], None],
     ) -> None:
         self._definitions = definitions
-        self._log = log
+        self._log = publisher.log
         self._publisher = publisher
         self._clock = clock
         self._look_again = look_again

@@ -5,7 +5,7 @@ instances. A tick returns a sentence with its decision and the reason, which is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -33,7 +33,6 @@ from mirror.coordination.proposed.application import Application, next_applicati
 from mirror.coordination.routing.routes import RouteVerdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
-    EventLog,
     plan_events,
     recovery_event,
     request_event,
@@ -63,7 +62,6 @@ from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadSource
-from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 from mirror.wording import counted
@@ -77,22 +75,26 @@ _SHARED_STATE: Final = (Unreachable, CoordinationError)
 
 
 class Leader:
-    """Runs the leader's ticks on one thread, started by `start` and ended by `stop`."""
+    """Runs the leader's ticks on one thread, started by `start` and ended by `stop`.
+
+    `awake`: set from any thread when the shared state has changed; the next tick then follows at once.
+    """
 
     def __init__(
         self,
         world_view: WorldView,
-        events: EventLog,
-        publish_events: Callable[[Sequence[PlacementEvent]], None],
+        publisher: EventPublisher,
         clock: Clock,
         health: Health,
+        awake: threading.Event,
         tick_interval_seconds: float,
     ) -> None:
         self._world_view = world_view
         self._stores = world_view.stores
-        self._publisher = EventPublisher(events, publish_events)
+        self._publisher = publisher
+        self._awake = awake
         definitions = world_view.stores.definitions
-        self._writer = DefinitionWriter(definitions, events, self._publisher, clock, self.wake)
+        self._writer = DefinitionWriter(definitions, publisher, clock, awake.set)
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
@@ -106,7 +108,7 @@ class Leader:
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
-        self._definitions = DefinitionCache(world_view.stores.definitions, self.wake)
+        self._definitions = DefinitionCache(world_view.stores.definitions, awake.set)
         self._plan: StoredPlan = NO_PLAN
         self._newest: Plan = NO_PLAN.plan
         self._is_recovered = False
@@ -114,7 +116,6 @@ class Leader:
         self._has_taken_up = False
         self._assessments = AssessmentKeeper(world_view.stores.assessments, clock)
         self._stopping = threading.Event()
-        self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
         self._verdict = RouteVerdict({}, {})
         self._sentence = ""
@@ -159,10 +160,6 @@ class Leader:
         """Set this instance's membership; None if it is not a member. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
-        self._awake.set()
-
-    def wake(self) -> None:
-        """Note that the shared state changed. Called by watches, from any thread."""
         self._awake.set()
 
     def start(self) -> None:
@@ -218,7 +215,7 @@ class Leader:
         me = self._me
         if me is None:
             self._resign()  # before asking the store for the leader: it may be down
-        leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
+        leader = self._stores.membership.leader(me.sequence if me is not None else 0, self._awake.set)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
             return f"{leader.name if leader else 'nobody'} leads"
@@ -278,7 +275,7 @@ class Leader:
             [member for member in datastreams if member.status in _PREPARED and member.name not in refused]
         )
         changes = self._status_changes(datastreams, stored.keys())
-        world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
+        world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self._awake.set)
         world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waiting for other instances to return before planning"

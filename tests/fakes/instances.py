@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -31,6 +32,7 @@ from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.instance.event_publisher import EventPublisher
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -277,7 +279,8 @@ class LeaderRig:
         self.topic_discovery = topic_discovery_of(session, clusters, self.clock, admission=self._admission)
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
-        self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
+        publisher, awake = EventPublisher(self.events, self._tell), threading.Event()
+        self.leader = Leader(self.world_view, publisher, self.clock, self.health, awake, 1.0)
 
     def _chosen_provider(self, name: str) -> ProviderInUse:
         if name not in self.chosen:
