@@ -119,8 +119,8 @@ class World:
         for group, members in self.groups.items():
             partitions[group] = None
             with Bulkhead(partial(problems.__setitem__, group)):
-                wanted = self.matching.wanted(members, self.topics)
-                partitions[group] = None if wanted is None else wanted | self._kept_paused(group)
+                wanted, kept = self.matching.wanted(members, self.topics), self._kept_paused(group)
+                partitions[group] = wanted if wanted is None or not kept else wanted | kept
         return WantedPartitions(partitions, problems)
 
     @cached_property

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -236,16 +236,18 @@ class WorldView:
         gathered = self._gathering.gather(world, sources, self._observed)
         postponed = self._postponed(world, gathered.awaited)
         requests = tuple(request for request in world.requests if request.identity not in postponed)
-        world = _with(
+        calm, rules = self._restraint(world)
+        world = replace(
             world,
             loads=gathered.reports,
             recent=gathered.recent,
             requests=requests,
             awaited=gathered.awaited,
             capacities=self._capacities(world),
+            calm=calm,
+            rules=rules,
         )
-        calmed, now_ms = self._with_frozen_groups(world), self._clock.now_ms()
-        decision = decide(calmed, self._planning.planner, self._planning.capacity, now_ms)
+        decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
         return replace(decision, postponed=postponed, capacities=world.capacities)
@@ -255,23 +257,21 @@ class WorldView:
         book = self._planning.capacities
         return book.of({group: world.groups[group] for group in groups_to_plan(world)}) if book else {}
 
-    def _with_frozen_groups(self, world: World) -> World:
-        """Return the world with the groups that must not have optional moves now.
+    def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
+        """Return the groups that must not have optional moves now, with the reason, and the rules.
 
         In a freeze window, these are all groups; otherwise, the groups that are outside their quiet hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
-            frozen_groups = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
-            return _with(world, calm=frozen_groups, rules=replace(world.rules, imbalance=math.inf))
+            calm = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
+            return calm, replace(world.rules, imbalance=math.inf)
         windows = {group: self._memory.expected.quiet(group) for group in world.groups}
         waiting = {
             group: window for group, window in windows.items() if window and not window.contains(now_ms)
         }
-        return _with(
-            world, calm={group: f"the quiet hours are {window.text}" for group, window in waiting.items()}
-        )
+        return {group: f"the quiet hours are {window.text}" for group, window in waiting.items()}, world.rules
 
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
@@ -279,7 +279,7 @@ class WorldView:
         Groups whose interval has passed are planned too, unless the result would equal the result of the
         latest planning run.
         """
-        decision = self.decide(self.in_turn(_with(world, last=self._last)))
+        decision = self.decide(self.in_turn(replace(world, last=self._last)))
         self._last = decision.last
         return decision
 
@@ -312,7 +312,7 @@ class WorldView:
         for source in sorted(self._tries):
             self._observe(source, world, sources, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
-        return _with(world, due=frozenset(due))
+        return replace(world, due=frozenset(due))
 
     def _observe(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
         report = None
@@ -434,10 +434,3 @@ class WorldView:
         sources = sorted({datastream.source for datastream in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
-
-
-def _with(world: World, **more: Any) -> World:
-    """Return a copy with data that only planning needs; derived groups and requests are computed once."""
-    found = replace(world, **more)
-    found.__dict__.update(groups=world.groups, wishes=world.wishes, paused=world.paused)
-    return found
