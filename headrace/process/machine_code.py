@@ -56,7 +56,6 @@ PER_BATCH: Final = (
     "mirror/lane/out_batch",
     "mirror/lane/parts/observation",
     "mirror/lane/parts/ownership",
-    "mirror/lane/parts/queue",
     "mirror/lane/parts/read",
     "mirror/lane/progress",
     "mirror/replication/channels/read_plan",

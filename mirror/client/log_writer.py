@@ -1,4 +1,7 @@
-"""Writes one batch to one partition and waits for the acknowledgement; lanes use other code."""
+"""Version and replication timeout of produce requests, and writes outside the lanes.
+
+A write sends one batch to one partition and waits for the acknowledgement.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
-from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.client.request import Request
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import ReceiveBuffer
@@ -18,6 +20,29 @@ from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
 """Role of a separate connection; a write that waits for replicas delays later requests of its connection."""
+_BROKER_SHARE: Final = 0.8
+"""Fraction of the client's timeout that the broker may use for replication."""
+_REPLICATION_SECONDS: Final = 4.0
+"""Upper limit of the replication timeout. Partitions share requests, so the slowest partition delays the
+response for all of them by up to this time; afterwards that partition gets separate requests. The limit is
+shorter than the time after which a broker counts as silent."""
+TRANSACTION_FEATURE: Final = "transaction.version"
+IMPLICIT_LEVEL: Final = 2
+"""Level from which Produce requests add partitions to a transaction, and every transaction has its own epoch
+(part 2 of KIP-890)."""
+
+
+def replication_ms(timeout_seconds: float) -> int:
+    """Return the replication timeout in a produce request, given the total timeout."""
+    return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
+
+
+def produce_version(connection: Connection, *, in_transaction: bool) -> int:
+    """Return the common version of Produce; before KIP-890, one that adds no partition to a transaction."""
+    version = connection.version_of(produce.API, produce.VERSIONS)
+    if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
+        version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
+    return version
 
 
 async def write_patiently(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.client.cluster import Cluster
-from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp

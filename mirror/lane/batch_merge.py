@@ -69,7 +69,7 @@ def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
     Charges the result to `budget`. Batches that were already sent remain unchanged.
     """
     rules, queue = lane.read.rules, lane.queue
-    if rules.merge is None or queue.is_held:
+    if rules.merge is None or lane.ownership.is_held:
         return
     start = next((place for place, item in enumerate(queue.unsent) if isinstance(item, OutBatch)), 0)
     run = _run(queue.unsent[start:], min(most_bytes, rules.batch_limit))

@@ -1,4 +1,4 @@
-"""Flow control: how much to take now, how much to request, and from which replica.
+"""Flow control: how much to take now, and from which replica.
 
 Pure; the clock is passed in.
 """
@@ -8,40 +8,6 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
-
-
-def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
-    """Return the number of bytes of a partition to request: about its `share`, in whole batches.
-
-    The size is at least one batch, and otherwise at most `most`. `batch`: size of the largest recent batch, 0
-    if unknown; `spread`: variation of sizes, see `spread_of`.
-
-    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. The
-    request therefore leaves room for a larger batch than the recent batches, depending on the variation. The
-    broker fills unused room with a part of the next batch. The number of batches is rounded to the nearest
-    integer. With a higher number, responses would be full before they contain every partition, although a
-    produce request takes one batch per partition.
-    """
-    allowed = min(share, most)
-    if not batch:
-        return allowed
-    roomy = batch + min(_DEVIATIONS * spread, batch // _MOST_ROOM)
-    count = max((allowed + roomy // 2) // roomy, 1)
-    return roomy * (count - 1 if count > 1 and roomy * count > most else count)
-
-
-def spread_of(spread: int, expected: int, size: int) -> int:
-    """Return the updated mean deviation of batch sizes in bytes, by the method of RFC 6298.
-
-    `size`: bytes of the new batch. `expected`: estimate of its size before it arrived.
-    """
-    return spread + (abs(size - expected) - spread) // 4
-
-
-_DEVIATIONS: Final = 4
-"""Factor of RFC 6298."""
-_MOST_ROOM: Final = 16
-"""The extra room of a request is at most the batch size divided by this number."""
 
 
 class TokenBucket:

@@ -1,6 +1,6 @@
 """The copying of one partition: its items in progress, their order, and its confirmed state.
 
-    fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
+    fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> `settle` -> ledger, map
 
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
 `Lane` has methods for the steps that concern several parts.
@@ -13,7 +13,6 @@ overtake a failed first. The ledger covers acknowledged items without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,16 +22,14 @@ from mirror.lane.flow import TokenBucket
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.lifecycle import InHand, Intent, LaneState, Lifecycle, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.out_batch import FoundRecords, OutBatch
+from mirror.lane.out_batch import LaneQueue, OutBatch
 from mirror.lane.parts.channels import Reader, Writer
 from mirror.lane.parts.observation import LaneObservation
 from mirror.lane.parts.ownership import LaneOwnership
-from mirror.lane.parts.queue import LaneQueue
 from mirror.lane.parts.read import LaneRead
 from mirror.lane.progress import Contents, LaneProgress
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
-from mirror.model.movement.append_times import AppendTimes
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.fetch import FetchPosition
@@ -46,15 +43,12 @@ class Lane:
     """State of one partition. No I/O; driven by `mirror.replication`.
 
     Only `LaneRunner` writes `lifecycle`. `turn` of the lifecycle is the generation of the lane: results of
-    steps that began in an earlier generation are ignored. `target`: destination partition. `found`: stored
-    progress that was read, but not compared with the clusters yet. `dirty`: the progress has changed since it
-    was stored. `size_cap`: batch size limit learned from rejections despite the topic's settings.
+    steps that began in an earlier generation are ignored. `target`: destination partition. `size_cap`: batch
+    size limit learned from rejections despite the topic's settings.
     """
 
     __slots__ = (
         "contents",
-        "dirty",
-        "found",
         "lifecycle",
         "observed",
         "ownership",
@@ -75,10 +69,8 @@ class Lane:
         self.read = LaneRead(fetch_bytes, buckets)
         self.queue = LaneQueue()
         self.ownership = LaneOwnership()
-        self.progress = LaneProgress(Ledger(0), OffsetMap(), restart_ms=spec.restart_ms)
+        self.progress = LaneProgress(Ledger(0), OffsetMap())
         self.contents = Contents.UNREAD
-        self.dirty = False
-        self.found: LaneProgress | None = None
         self.reader: Reader[Lane] | None = None
         self.writer: Writer[Lane] | None = None
         self.size_cap: int | None = None
@@ -182,80 +174,27 @@ class Lane:
             read.caught_up_ms = now_ms  # no record beyond our position was known until now
             if read.excused is not None and read.excused.end < 0:
                 read.excused.end = read.position
-                self._end_excuse()
         read.high_watermark, read.stable_offset = high_watermark, stable_offset
-
-    def hear_end(self, end: int, now_ms: int, now: float, requested_at: float) -> None:
-        """Record the end offset of a lane that is not fetching. `requested_at`, `now`: monotonic seconds."""
-        read = self.read
-        self.note_end(max(read.high_watermark, end), end, now_ms)
-        read.answered_at = now
-        if not read.rules.read_committed:  # otherwise more records may have been appended
-            read.times.record_end(end, requested_at, now, now_ms, self.checkpoint)
-
-    def _end_excuse(self) -> None:
-        """Count every record in the latency again once the lane's backlog is delivered."""
-        if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
-            self.read.excused, self.progress.caught_up = None, excused.excuse.name
-
-    def load(self, stored: LaneProgress | None) -> None:
-        """Restore the lane from stored progress, or start without progress if there is none."""
-        self.contents = Contents.LOADED
-        if stored is None:
-            self.progress.clean = True
-            self.read.position = -1
-        else:
-            self.restore(stored)
-            self.found = stored
-            self.ownership.needs_fence = not stored.clean
 
     def restore(self, stored: LaneProgress) -> None:
         """Resume from stored progress."""
         read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
-        restart_ms = max(stored.restart_ms, self.spec.restart_ms)
-        self.progress = replace(stored, restart_ms=restart_ms, caught_up=caught_up)
+        self.progress = replace(stored, caught_up=caught_up)
         if read.excused is not None and read.excused.excuse.name <= caught_up:
             read.excused = None
         read.position = stored.next_offset
-        self.dirty = False
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
         """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
-        return self.progress.to_store(clean, pause, self.spec.destination_topic, end)
+        return self.progress.to_store(clean, pause, self.spec, end)
 
     def begin(self, position: int) -> None:
         """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
         self.progress.ledger = Ledger(position)
         self.progress.offset_map = OffsetMap()
         self.read.position = position
-        self.dirty = True
-
-    def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
-        """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
-
-        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
-        record before `position`, -1 if unknown.
-        """
-        self.drop()
-        read, progress = self.read, self.progress
-        if not progress.source.topic_id:  # a recreated topic looks the same, but leader epochs start over
-            read.rules = read.rules.without_refusals()
-        read.waiting, read.times = (-1, -1), AppendTimes()
-        progress.begin_life(position, sentence, same_log=same_log, leader_epoch=leader_epoch)
-        read.position = position
-        self.dirty = True
-
-    def begin_target(self, sentence: str) -> None:
-        """Start over in a new destination log that has no mirrored records.
-
-        The log has no producer state, so it would accept any first sequence, even from former owners. The
-        lane therefore acquires its producer id again, and fences former owners in the new log.
-        """
-        if self.ownership.identity is not None:
-            self.disown()
-        self.progress.begin_target(sentence)
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
         """Accept the items of a router that started at `read.position`, received from `began_at` on."""
@@ -270,21 +209,12 @@ class Lane:
                 item.appended = read.times.span(item.first_offset, item.next_offset - 1)
                 queue.bytes_in_hand += len(item.batch)
             queue.unsent.append(item)
-        self._pass_over()
 
-    def lose(self, upto: int, sentence: str) -> None:
+    def lose(self, upto: int) -> None:
         """Skip lost source offsets before `upto`; a new leader epoch may have begun at `upto`."""
         self.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, self.read.position, upto))
         self.read.position = upto
         self.progress.source = replace(self.progress.source, leader_epoch=-1)
-        self.progress.gaps.append(sentence)
-        self._pass_over()
-
-    def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order, starting at the checkpoint."""
-        self.progress.find(found, target_next)
-        self.read.position = self.checkpoint
-        self.dirty = True
 
     def next_to_send(self, most: int = MOST_IN_FLIGHT) -> OutBatch | None:
         """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged."""
@@ -293,7 +223,7 @@ class Lane:
             return None
         while queue.unsent:
             item = queue.unsent[0]
-            if queue.is_held and isinstance(item, OutBatch) and not item.is_stamped:
+            if self.ownership.is_held and isinstance(item, OutBatch) and not item.is_stamped:
                 return None
             queue.sent.append(queue.unsent.pop(0))
             if isinstance(item, OutBatch) and not item.acknowledged:
@@ -318,20 +248,27 @@ class Lane:
         outgoing.acknowledged = True
         outgoing.target = target
         queue.in_flight -= 1
-        self.ownership.is_established = True
+        self.ownership.accepted = self.ownership.identity
         observed = self.observed
         observed.counters.delivered(outgoing, now_ms, now, read.times, read.excused)
         newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
         observed.delivered_ms = max(observed.delivered_ms, newest_ms)
         queue.bytes_in_hand -= len(outgoing.batch)
         outgoing.free()
-        self._settle()
-        self._end_excuse()
 
-    def requeue(self) -> None:
-        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
-        self.queue.requeue()
-        self._pass_over()
+    def settle(self) -> bool:
+        """Account for the first items of the queue that need no further response; see `LaneQueue.settle`.
+        Return whether there are any. Once the backlog at the start is delivered, every record counts in the
+        latency again."""
+        settled, progress = self.queue.settle(), self.progress
+        for item in settled:
+            if isinstance(item, OutBatch):
+                self.observed.foreign_records += progress.enter(item, self.key.partition)
+            else:
+                progress.ledger.pass_over(item)
+        if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
+            self.read.excused, progress.caught_up = None, excused.excuse.name
+        return bool(settled)
 
     def drop(self) -> None:
         """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
@@ -377,39 +314,11 @@ class Lane:
         if owner != progress.owner:
             progress.owner, progress.owned_from = owner, None
         ownership.sequence = 0
-        ownership.is_established = False
         for item in self.queue.unsent:
             if isinstance(item, OutBatch):
                 item.is_stamped = False
 
     def disown(self) -> None:
         """Require fencing before the next batch, because unknown batches may still be in flight."""
-        self.lay_down()
+        self.ownership.lay_down(self.progress.version)
         self.ownership.needs_fence = True
-
-    def lay_down(self) -> ProducerStamp | None:
-        """Stop writing under the current producer identity; return it. Forget uncommitted progress."""
-        if self.ownership.is_in_transaction and not self.is_broken:
-            self.contents = Contents.UNREAD
-        return self.ownership.lay_down(self.progress.version)
-
-    def _pass_over(self) -> None:
-        queue = self.queue
-        if not queue.sent:
-            queue.skip()
-            if queue.sent:
-                self._settle()
-
-    def _settle(self) -> None:
-        sent, progress = self.queue.sent, self.progress
-        while sent:
-            item = sent[0]
-            if isinstance(item, OutBatch):
-                if not item.acknowledged:
-                    return
-                self.observed.foreign_records += progress.enter(item, self.key.partition)
-            else:
-                progress.ledger.pass_over(item)
-            sent.pop(0)
-            self.dirty = True
-        self._pass_over()

@@ -39,8 +39,7 @@ carries out the intent. The first matching line applies:
     any, RESTART                                | STARTING, dropping them
 
 A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation (`turn`)
-increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: results of
-operations from an earlier generation are ignored.
+increases with every pause, restart and stop: results of operations from an earlier generation are ignored.
 """
 
 from __future__ import annotations
@@ -190,8 +189,9 @@ class LaneAction(StrEnum):
     DETACH_WRITER = "detach writer"
     SHED = "shed"
     """Drop the unsent items of the lane."""
+    DROP = "drop"
     LET_GO = "let go"
-    """Drop all items and return to the checkpoint."""
+    """Like DROP, drop all items and return to the checkpoint, but stop writing first."""
     FREE = "free"
     """Free all items and ignore errors, because the progress will be loaded again."""
     SETTLE = "settle"
@@ -302,7 +302,7 @@ def _read_all(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 def _comparing(now: Lifecycle, event: LifecycleEvent) -> Advance:
     _expect(now, event, _S.COPYING, _S.DRAINING)
-    return now._replace(state=_S.RECOVERING), (_A.DETACH_READER,)
+    return now._replace(state=_S.RECOVERING), (_A.DETACH_READER, _A.DROP)
 
 
 def _compared(now: Lifecycle, event: LifecycleEvent) -> Advance:

@@ -18,7 +18,7 @@ from mirror.errors import CorruptData, NewerFormat, UnexpectedCluster
 from mirror.lane.ledger import Ledger, SkippedOffsets
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
 from mirror.lane.out_batch import FoundRecords, OutBatch
-from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.topics import TopicPartition
 
 _OWNER: Final = b'"owner":['
@@ -38,8 +38,10 @@ class Contents(IntEnum):
 
     UNREAD = 0
     """The stored progress must be read first."""
-    LOADED = 1
-    BROKEN = 2
+    FOUND = 1
+    """The stored progress was read, but not compared with the clusters yet."""
+    LOADED = 2
+    BROKEN = 3
     """A step failed halfway, so the progress is invalid and must not be stored."""
 
 
@@ -164,7 +166,7 @@ class LaneProgress:
         return foreign
 
     def to_store(
-        self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str, source_end: int
+        self, clean: bool, pause: Mapping[str, Any] | None, spec: LaneSpec, source_end: int
     ) -> LaneProgress:
         """Return the progress to store, which shares ledger and map with this object."""
         return LaneProgress(
@@ -178,18 +180,14 @@ class LaneProgress:
             pause,
             self.gaps,
             self.target_loss,
-            target_topic,
+            spec.destination_topic,
             self.target_cluster,
-            self.restart_ms,
+            max(self.restart_ms, spec.restart_ms),
             self.owner,
             caught_up=self.caught_up,
             owned_from=self.owned_from,
             source_end=source_end,
         )
-
-    def note_sealed(self, upto: int) -> None:
-        """Record that the runs of the map before number `upto` are stored in chunks."""
-        self.offset_map.sealed = max(self.offset_map.sealed, upto)
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
         """Return whether this progress belongs to this destination topic and to the time after that restart.

@@ -77,11 +77,11 @@ class BatchEngine:
         self._transactions = runner.transactions
         self._lane_log = lanes.log
         self._quotas = QuotaWatch(context, lanes)
-        self._ends = EndWatch(context, lanes)
         self._pacer = pacer = ReadPacer(context, lanes, runner, self._quotas)
         rejections = Rejections(context, lanes, runner)
         producer_ids = ProducerIdManager(context, lanes, runner, pacer)
         self._fetch_handler = FetchHandler(context, lanes, runner, pacer, producer_ids, rejections)
+        self._ends = EndWatch(context, lanes, self._fetch_handler.on_end)
         ack_handler = AckHandler(context, lanes, runner, pacer, rejections)
         self._startup = LaneStartup(context, lanes, runner, self._fetch_handler, ack_handler)
         self.checkpoints = Checkpoints(context, lanes, runner)
@@ -135,7 +135,7 @@ class BatchEngine:
         changed = self._context.share_quotas(shares)
         for lane in [member for key, member in self.lanes.by_key.items() if key.group in changed]:
             buckets = self._context.shared_buckets(lane.spec)
-            lane.read.limit(self._context.fetch_bytes(buckets), buckets)
+            self._deadlines.limit(lane, buckets)
             self.runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:

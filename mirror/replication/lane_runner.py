@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -26,12 +26,12 @@ from mirror.lane.lifecycle import (
     advance,
     pause_again,
 )
-from mirror.lane.progress import Contents
+from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext
-from mirror.replication.lanes.actions import LaneActions, Performer
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.causes import cause_of
+from mirror.replication.reports.lane_reports import report_of
 
 _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 1000
@@ -54,6 +54,10 @@ class Transactions(Protocol):
         """Commit the lane's transaction now, and then carry out its `Intent`."""
         ...
 
+    def invalidate(self, lane: Lane) -> None:
+        """Do not commit the lane's transaction, if it has any."""
+        ...
+
     def abandon(self, lane: Lane) -> None:
         """Abort the open transaction, whose records are copied again after the last commit is loaded."""
         ...
@@ -67,10 +71,94 @@ class Transactions(Protocol):
         ...
 
 
+Performer = Callable[[Lane], None]
+
+
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
     """Return a function that returns the lanes whose current start is not complete."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
+
+
+class LaneActions:
+    """Performs the actions of a lane's lifecycle that need no decision, on channels, buffers, pending work
+    and reports. `abandon` aborts the open transaction of a lane."""
+
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
+        self._context = context
+        self._lanes = lanes
+        self._unsaved = lanes.unsaved
+        self._lane_log = lanes.log
+        self._abandon = abandon
+
+    def performers(self) -> Mapping[LaneAction, Performer]:
+        """Return the function that performs each action."""
+        return {
+            LaneAction.DETACH_READER: self._detach_reader,
+            LaneAction.DETACH_WRITER: self._detach_writer,
+            LaneAction.SHED: Lane.shed,
+            LaneAction.DROP: Lane.drop,
+            LaneAction.LET_GO: self._let_go,
+            LaneAction.FREE: self._free,
+            LaneAction.START: self._start,
+            LaneAction.AWAIT_CHECKPOINT: self._await_checkpoint,
+            LaneAction.MARK_DIRTY: self._unsaved.note_change,
+            LaneAction.REPORT_PAUSED: self._report_paused,
+            LaneAction.REPORT_RESUMED: self._report_resumed,
+            LaneAction.REPORT_STOPPED: self._report_stopped,
+        }
+
+    def _detach_reader(self, lane: Lane) -> None:
+        source = self._lanes.sources.get(lane.spec.source)
+        if source is not None:  # a lane may fail before its clusters are opened
+            source.detach(lane)
+
+    def _detach_writer(self, lane: Lane) -> None:
+        sink = self._lanes.sinks.get(lane.spec.destination)
+        if sink is not None:
+            sink.detach(lane)
+
+    def _let_go(self, lane: Lane) -> None:
+        self._detach_writer(lane)
+        is_in_transaction = lane.ownership.is_in_transaction
+        if lane.queue.is_ambiguous:
+            lane.disown()
+        lane.drop()
+        if is_in_transaction:
+            self._abandon(lane)
+        if lane.is_broken:
+            self._unsaved.discard(lane)
+            lane.disown()
+
+    def _free(self, lane: Lane) -> None:
+        self._unsaved.discard(lane)
+        try:
+            if lane.ownership.is_in_transaction:
+                self._abandon(lane)
+        finally:
+            lane.disown()
+            lane.free_all()
+
+    def _start(self, lane: Lane) -> None:
+        self._lanes.to_start[lane] = None
+
+    def _await_checkpoint(self, lane: Lane) -> None:
+        self._lanes.stopping[lane] = None
+
+    def _report_paused(self, lane: Lane) -> None:
+        assert lane.pause is not None, "a lane pauses with a reason"
+        self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
+
+    def _report_resumed(self, lane: Lane) -> None:
+        self._lane_log.copies(lane.key)
+
+    def _report_stopped(self, lane: Lane) -> None:
+        self._lanes.remove(lane)
+        self._context.release_progress(lane.spec.destination, lane.key)
+        if self._context.identity.keeps_reports:
+            self._lanes.final.append(report_of(lane, self._context.loop.now()))
+        has_begun = lane.is_loaded and lane.read.position >= 0
+        self._lanes.report(LaneStopped(lane.key, lane.checkpoint if has_begun else None))
 
 
 class LaneRunner:
@@ -130,7 +218,7 @@ class LaneRunner:
             if problem is error:
                 self.pause(lane, problem, lasting=isinstance(error, Fenced))
                 return
-            lane.contents = Contents.BROKEN
+            self._unsaved.invalidate(lane)
             lane.queue.recount()
             if lane.state is LaneState.PAUSED:  # already paused, so its in-memory state is discarded here
                 self._break(lane, problem)
@@ -258,7 +346,8 @@ class LaneRunner:
 
     def reload(self, lane: Lane, why: str) -> None:
         """Restart the lane from the stored progress."""
-        self._unsaved.discard(lane)
+        if not lane.is_broken:
+            self._unsaved.discard(lane)
         self.restart(lane, why)
 
 

@@ -116,6 +116,13 @@ def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, sour
     lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
+def forget_unnamed_topic(lane: Lane) -> None:
+    """Drop rejections in a source topic without an id before another log replaces it: a recreated topic looks
+    the same, but its leader epochs start over."""
+    if not lane.progress.source.topic_id:
+        lane.read.rules = lane.read.rules.without_refusals()
+
+
 def forget_other_topics(lane: Lane) -> None:
     """Drop rejections that belong to a former source topic, after the current topic has been looked up.
 

@@ -182,7 +182,7 @@ class LaneStartup:
             raise disputed.lost()
         if progress is not None and not _is_outdated(lane, progress):
             progress.require_cluster(lane.spec.destination, self._lanes.sink(lane).cluster.cluster_id)
-        lane.load(progress)
+        self._unsaved.load(lane, progress)
         if progress is not None and progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
@@ -229,43 +229,43 @@ class LaneStartup:
             self._runner.pause(lane, problem)
 
     def _problem(self, lane: Lane) -> HeadraceError | None:
-        if self._is_elsewhere(lane):
+        target_id = self._lanes.sink(lane).cluster.topic_id(lane.spec.destination_topic)
+        if self._unsaved.is_elsewhere(lane, target_id):
             _log.warning(
                 "lane %s: stored progress is for another destination or precedes a restart; restarting %s",
                 lane.key.partition,
                 lane.spec.destination_topic,
             )
-            lane.progress.begin_elsewhere()
-            lane.read.position = -1
+            self._unsaved.begin_elsewhere(lane)
             self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._reading.source_problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
             _log.warning("%s; copying the new topic", problem.message)
-            lane.begin_life(-1, problem.message, same_log=False)
+            self._unsaved.begin_life(lane, -1, problem.message, same_log=False)
             problem = None
         if problem is not None:
             return problem
         problem = self._writing.target_problem(lane)
         if isinstance(problem, DataLossDetected) and goes_on:
             _log.warning("%s; continuing with the new topic", problem.message)
-            lane.begin_target(problem.message)
+            self._begin_target(lane, problem.message)
             problem = None
         if problem is None and lane.progress.target_loss:
             problem = lane.halting_loss
             if problem is None:
-                lane.progress.target_loss = ""
-                self._unsaved.note_change(lane)
+                self._unsaved.accept_loss(lane)
         return problem
 
-    def _is_elsewhere(self, lane: Lane) -> bool:
-        """Return whether the loaded progress must be ignored: it belongs to a former datastream with the same
-        name and another destination, or it is from before a restart."""
-        progress, lane.found = lane.found, None
-        if progress is None:
-            return False
-        name = lane.spec.destination_topic
-        return not progress.is_of(name, self._lanes.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
+    def _begin_target(self, lane: Lane, sentence: str) -> None:
+        """Start over in a new destination log that has no mirrored records.
+
+        The log has no producer state, so it would accept any first sequence, even from former owners. The
+        lane therefore acquires its producer id again, and fences former owners in the new log.
+        """
+        if lane.ownership.identity is not None:
+            lane.disown()
+        self._unsaved.begin_target(lane, sentence)
 
     async def _find_positions(self, starting: Starting) -> None:
         """Find the start positions of lanes that have no checkpoint, or whose source topic was recreated."""
@@ -295,15 +295,13 @@ class LaneStartup:
         records count as a loss.
         """
         assert lane.spec.start_offset is not None
-        lane.begin(lane.spec.start_offset)
-        self._unsaved.mark(lane)
+        self._unsaved.begin(lane, lane.spec.start_offset)
 
     def _begin(self, answers: Answers, lane: Lane) -> None:
         answer = answers[lane.key.partition]
         if answer.error:
             raise Unreachable(f"{lane.spec.source} returned no offsets for {lane.key.partition}")
-        lane.begin(answer.offset)
-        self._unsaved.mark(lane)
+        self._unsaved.begin(lane, answer.offset)
 
     def _source_id(self, lane: Lane) -> bytes:
         return self._lanes.source(lane).cluster.topic_id(lane.key.partition.topic)
@@ -324,11 +322,10 @@ class LaneStartup:
         source, sink = self._lanes.source(lane), self._lanes.sink(lane)
         # An older broker of a cluster that is being upgraded reports no ids.
         source_id = self._source_id(lane) or lane.progress.source.topic_id
-        lane.progress.source = SourceIdentity(source_id, known.leader_epoch, source.cluster.cluster_id)
+        target_id = sink.cluster.topic_id(lane.spec.destination_topic) or lane.progress.target_id
+        identity = SourceIdentity(source_id, known.leader_epoch, source.cluster.cluster_id)
+        self._unsaved.note_logs(lane, identity, target_id, sink.cluster.cluster_id)
         forget_other_topics(lane)
-        target_id = sink.cluster.topic_id(lane.spec.destination_topic)
-        lane.progress.target_id = target_id or lane.progress.target_id
-        lane.progress.target_cluster = sink.cluster.cluster_id
         source.cluster.pin(source.cluster.cluster_id)
         sink.cluster.pin(lane.progress.target_cluster)
         self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))

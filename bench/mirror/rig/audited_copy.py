@@ -79,8 +79,8 @@ def _settle(engine: BatchEngine) -> None:
     until = time.monotonic() + _MOST_SETTLING_SECONDS
     while time.monotonic() < until:
         engine.step(0.05)
-        lanes = [*engine.lanes.by_key.values()]
-        if len(lanes) == PARTITIONS and all(one.checkpoint > 0 and not one.dirty for one in lanes):
+        lanes, dirty = [*engine.lanes.by_key.values()], engine.lanes.unsaved.dirty
+        if len(lanes) == PARTITIONS and not dirty and all(one.checkpoint > 0 for one in lanes):
             return
     raise AssertionError("no progress of some lanes")
 

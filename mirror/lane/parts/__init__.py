@@ -1,1 +1,1 @@
-"""Parts of a lane: reading, the queue, the ownership of the destination, and observations. Pure."""
+"""Parts of a lane: reading, the ownership of the destination, and observations. Pure."""

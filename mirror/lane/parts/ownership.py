@@ -23,6 +23,8 @@ class TransactionPhase(IntEnum):
     """The request failed; the transaction may be open."""
     OPEN = 3
     ENDING = 4
+    FAILED = 5
+    """The transaction can only be aborted; its records are copied again."""
 
 
 class TransactionState:
@@ -34,7 +36,6 @@ class TransactionState:
 
     __slots__ = (
         "floor",
-        "has_failed",
         "phase",
         "progress_sequence",
         "requested_at",
@@ -50,8 +51,6 @@ class TransactionState:
         self.requested_at = 0.0
         """Time at which the current transaction was requested, before the coordinator started it."""
         self.started_at = 0.0
-        self.has_failed = False
-        """True if the transaction can only be aborted; its records are copied again."""
         self.progress_sequence = 0
         self.target_next: int | None = None
         """The lane's `target_next` before the first batch of the current transaction."""
@@ -59,7 +58,7 @@ class TransactionState:
     @property
     def is_open(self) -> bool:
         """Return whether the coordinator has started the transaction."""
-        return self.phase is TransactionPhase.OPEN or self.phase is TransactionPhase.ENDING
+        return self.phase >= TransactionPhase.OPEN
 
     @property
     def may_begin(self) -> bool:
@@ -97,18 +96,19 @@ class LaneOwnership:
     """Ownership of the destination partition.
 
     `claimed_at`: time (monotonic seconds) at which the prerequisites of the first batch were requested;
-    infinity if the lane does not wait for them. `disputed`: former producer identity, which another owner may
-    have acquired in the meantime; set until the lane has an identity again. `needs_fence`: unknown batches of
-    a former owner or of this lane may be in flight. `has_owned`: the lane has had a producer id in this
-    engine. `is_forgotten`: the lane was copied before, but its progress is lost.
+    infinity if the lane does not wait for them. `accepted`: identity under which the destination has last
+    accepted a batch. `disputed`: former producer identity, which another owner may have acquired in the
+    meantime; set until the lane has an identity again. `needs_fence`: unknown batches of a former owner or of
+    this lane may be in flight. `has_owned`: the lane has had a producer id in this engine. `is_forgotten`:
+    the lane was copied before, but its progress is lost.
     """
 
     __slots__ = (
+        "accepted",
         "claimed_at",
         "disputed",
         "has_owned",
         "identity",
-        "is_established",
         "is_forgotten",
         "needs_fence",
         "sequence",
@@ -117,8 +117,9 @@ class LaneOwnership:
 
     def __init__(self) -> None:
         self.identity: ProducerStamp | None = None
+        self.accepted: ProducerStamp | None = None
         self.sequence = 0
-        self.is_established = self.needs_fence = self.has_owned = self.is_forgotten = False
+        self.needs_fence = self.has_owned = self.is_forgotten = False
         self.claimed_at = inf
         self.disputed: DisputedIdentity | None = None
         self.transaction: TransactionState | None = None
@@ -129,6 +130,16 @@ class LaneOwnership:
         return self.claimed_at < inf
 
     @property
+    def is_established(self) -> bool:
+        """Return whether the destination has accepted a batch with the current identity."""
+        return self.accepted is not None and self.accepted is self.identity
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether new batches wait for the beginning or the end of a transaction."""
+        return self.transaction is not None and self.transaction.phase is not TransactionPhase.OPEN
+
+    @property
     def is_in_transaction(self) -> bool:
         """Return whether a transaction of the lane is open."""
         return self.transaction is not None and self.transaction.is_open
@@ -136,7 +147,7 @@ class LaneOwnership:
     @property
     def has_failed_transaction(self) -> bool:
         """Return whether the open transaction can only be aborted."""
-        return self.transaction is not None and self.transaction.has_failed
+        return self.transaction is not None and self.transaction.phase is TransactionPhase.FAILED
 
     def lay_down(self, stored: Version | None) -> ProducerStamp | None:
         """Stop writing under the current producer identity, and return it. `stored`: version of the loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.flow import Replica, TokenBucket
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.movement.append_times import AppendTimes
@@ -14,13 +14,17 @@ from mirror.protocol.fetch_session import Place
 
 _FORGETTING: Final = 16
 """Decay of the remembered batch size: each response without a larger batch reduces it by this fraction."""
+_DEVIATIONS: Final = 4
+"""Factor of RFC 6298."""
+_MOST_ROOM: Final = 16
+"""The extra room of a request is at most the batch size divided by this number."""
 
 
 class FetchSize:
     """Size of a lane's requests in bytes.
 
     `most`: maximum size of a request, unless a batch is larger. `batch`: size of the largest recent or
-    expected batch, 0 if unknown. `spread`: variation of batch sizes.
+    expected batch, 0 if unknown. `spread`: mean deviation of batch sizes, by the method of RFC 6298.
     """
 
     __slots__ = ("batch", "most", "spread")
@@ -31,7 +35,7 @@ class FetchSize:
 
     def note_batch(self, size: int) -> None:
         """Record the size of the largest batch of a response, or of a batch too large for the response."""
-        self.spread = spread_of(self.spread, self.batch, size)
+        self.spread += (abs(size - self.batch) - self.spread) // 4
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
     def grow(self, most: int) -> None:
@@ -40,8 +44,22 @@ class FetchSize:
         self.batch = min(tried * 2, max(most, tried))
 
     def of_share(self, share: int) -> int:
-        """Return the bytes to request. `share`: bytes of a response that are intended for this lane."""
-        return bytes_to_ask(share, self.most, self.batch, self.spread)
+        """Return the bytes to request: about `share`, the bytes of a response that are intended for this
+        lane, in whole batches. The size is at least one batch, and otherwise at most `most`.
+
+        A broker truncates its response at the requested size; a truncated batch is useless and is sent again.
+        The request therefore leaves room for a larger batch than the recent batches, depending on the
+        variation. The broker fills unused room with a part of the next batch. The number of batches is
+        rounded to the nearest integer. With a higher number, responses would be full before they contain
+        every partition, although a produce request takes one batch per partition.
+        """
+        most, batch = self.most, self.batch
+        allowed = min(share, most)
+        if not batch:
+            return allowed
+        roomy = batch + min(_DEVIATIONS * self.spread, batch // _MOST_ROOM)
+        count = max((allowed + roomy // 2) // roomy, 1)
+        return roomy * (count - 1 if count > 1 and roomy * count > most else count)
 
 
 class LaneRead:

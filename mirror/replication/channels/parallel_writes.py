@@ -19,7 +19,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
-from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.client.log_writer import produce_version, replication_ms
 from mirror.client.request import Request, split_end
 from mirror.client.transport import Buffer
 from mirror.errors import CorruptData, HeadraceError, TimedOut

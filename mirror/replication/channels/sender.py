@@ -10,7 +10,7 @@ transactional lane has its own requests.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
 from math import inf
@@ -18,7 +18,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.connection import FAR_SECONDS, Connection
-from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.client.log_writer import produce_version, replication_ms
 from mirror.client.request import Request
 from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.lane import Lane
@@ -61,8 +61,9 @@ class ProduceChannel:
         self._request_bytes = settings.request_bytes
         self._most_bytes = settings.buffer_bytes // 4
         self._lanes: dict[Lane, None] = {}
-        self._bulk: deque[Lane] = deque()
-        self._live: deque[Lane] = deque()
+        self._bulk: OrderedDict[Lane, None] = OrderedDict()
+        self._live: OrderedDict[Lane, None] = OrderedDict()
+        """Lanes with a batch to send."""
         self._is_bulk_next = False
         self._connection: Connection | None = None
         self._requests = 0
@@ -90,20 +91,18 @@ class ProduceChannel:
 
     def detach(self, lane: Lane) -> None:
         self._lanes.pop(lane, None)
-        if lane.queue.is_ready:
-            (self._live if lane in self._live else self._bulk).remove(lane)
-            lane.queue.is_ready = False
+        self._live.pop(lane, None)
+        self._bulk.pop(lane, None)
         lane.writer = None
         lane.queue.is_writable = False
         if self._parallel is not None:
             self._parallel.detach(lane)
 
     def wake(self, lane: Lane) -> None:
-        if not lane.queue.is_ready and lane.queue.unsent:
+        if lane.queue.unsent and lane not in self._live and lane not in self._bulk:
             if self._parallel is not None and self._parallel.take(lane):
                 return
-            lane.queue.is_ready = True
-            (self._live if lane.read.is_live else self._bulk).append(lane)
+            (self._live if lane.read.is_live else self._bulk)[lane] = None
             self._pump_soon()
 
     def close(self) -> None:
@@ -166,14 +165,14 @@ class ProduceChannel:
         self._is_bulk_next = False
         for ready in queues:
             for _ in range(len(ready)):
-                transactional_id = ready[0].ownership.transactional_id(ready[0].key)
+                lane = next(iter(ready))
+                transactional_id = lane.ownership.transactional_id(lane.key)
                 if size >= self._request_bytes:
                     break
                 if transactional_id is not None and chosen:
                     self._is_bulk_next = ready is self._bulk
                     break
-                lane = ready.popleft()
-                lane.queue.is_ready = False
+                del ready[lane]
                 target = lane.target
                 if target in targets:
                     again.append(lane)  # a request may name a partition only once

@@ -15,8 +15,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
-from mirror.client.log_writer import write_patiently
-from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
 from mirror.client.producer_identity import add_to_transaction, end, take_identity
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets

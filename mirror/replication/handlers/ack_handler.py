@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mirror.client.produce_terms import replication_ms
+from mirror.client.log_writer import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
@@ -68,9 +68,9 @@ class AckHandler:
             if queue.trouble is None:
                 queue.trouble = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
         else:
-            gaps, now_ms = len(lane.progress.gaps), self._context.clock.now_ms()
-            lane.acknowledge(outgoing, answer.base_offset, now_ms, self._context.loop.now())
-            self._unsaved.mark(lane)
+            now_ms, now = self._context.clock.now_ms(), self._context.loop.now()
+            lane.acknowledge(outgoing, answer.base_offset, now_ms, now)
+            is_gap = self._unsaved.settle(lane)
             queue.send_tries = 0
             if queue.damaged_sends and outgoing.next_offset >= queue.damaged_up_to:
                 queue.damaged_sends = 0
@@ -78,9 +78,8 @@ class AckHandler:
                 self._runner.note_headway(lane)
             if queue.is_slow and not queue.in_flight:
                 self._share_requests(lane)
-            is_behind = transaction is not None and answer.base_offset < transaction.floor
-            if len(lane.progress.gaps) > gaps or is_behind:
-                self._destination_lost(lane, is_gap=len(lane.progress.gaps) > gaps)
+            if is_gap or (transaction is not None and answer.base_offset < transaction.floor):
+                self._destination_lost(lane, is_gap=is_gap)
         self._go_on(lane)
 
     def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
@@ -107,7 +106,7 @@ class AckHandler:
         lane.queue.unanswered(outgoing, maybe_stored=maybe_stored)
         if not lane.queue.in_flight:
             if lane.queue.trouble is None or lane.queue.trouble.code in TRANSIENT:
-                lane.requeue()
+                lane.queue.requeue()
             self._go_on(lane)
 
     def on_unwritable(self, lane: Lane) -> None:
@@ -144,7 +143,7 @@ class AckHandler:
         """Handle the first error of a lane, after all its batches in flight have a response."""
         code = trouble.code
         if code in TRANSIENT:
-            lane.requeue()
+            lane.queue.requeue()
             self._try_again(lane, trouble)
         elif code in FENCED:
             refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
@@ -188,7 +187,7 @@ class AckHandler:
 
         Release the memory of all batches except those that the destination may have stored already.
         """
-        lane.queue.is_slow, lane.ownership.is_established = True, False
+        lane.queue.is_slow, lane.ownership.accepted = True, None
         self._hold_less(lane)
 
     def _share_requests(self, lane: Lane) -> None:
@@ -216,8 +215,7 @@ class AckHandler:
         transaction.
         """
         error = lane.halting_loss if is_gap else None
-        if lane.ownership.transaction is not None:
-            lane.ownership.transaction.has_failed = True
+        self._transactions.invalidate(lane)
         if error is not None:
             self._runner.pause(lane, error)
         elif lane.ownership.transaction is not None:

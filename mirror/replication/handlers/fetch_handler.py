@@ -97,26 +97,37 @@ class FetchHandler:
         )
         lane.read.log_start = part.log_start
         if not len(part.records):
+            self._unsaved.settle(lane)
             if part.preferred_replica >= 0:
                 self._on_preferred(lane, part.preferred_replica)
             else:
                 self._on_nothing(lane, squeezed=squeezed)
             return
         lane.read.empty_answers = 0
-        self._forget_failure(lane)
+        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
         lane.observed.counters.fetched_parts += 1
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
-        self._unsaved.mark(lane)
+        self._unsaved.settle(lane)
         if failure is not None and not _has_read_all(lane):
             self._on_bad_records(lane, failure)
             return
         lane.read.damaged_reads = 0
-        self._runner.note_headway(lane)
+        if lane.pause is not None:
+            self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.ask_for_more(lane, len(part.records))
         if lane.queue.unsent:
             self._send(lane)
+
+    def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
+        """Record the end offset of a lane that is not fetching. `requested_at`: in monotonic seconds."""
+        read, now, now_ms = lane.read, self._context.loop.now(), self._context.clock.now_ms()
+        lane.note_end(max(read.high_watermark, end), end, now_ms)
+        read.answered_at = now
+        if not read.rules.read_committed:  # otherwise more records may have been appended
+            read.times.record_end(end, requested_at, now, now_ms, lane.checkpoint)
+        self._unsaved.settle(lane)
 
     def _take(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:
         budget = self._context.budget_of(lane.spec.source, live=lane.read.is_live)
@@ -165,7 +176,7 @@ class FetchHandler:
                 lane.reader.include(lane)
             return
         lane.read.empty_answers = 0
-        self._forget_failure(lane)
+        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.change_tier(lane, 0)
@@ -280,10 +291,6 @@ class FetchHandler:
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
-    def _forget_failure(self, lane: Lane) -> None:
-        """Clear the lane's failure at the source after a successful fetch."""
-        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
-
     def source_problem(self, lane: Lane) -> HeadraceError | None:
         """Return the reason in new metadata that the lane cannot read; None if the lane can read."""
         cluster = self._lanes.source(lane).cluster
@@ -355,8 +362,9 @@ class FetchHandler:
             self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; continuing after the gap", missing)
-        lane.lose(log_start, missing)
-        self._unsaved.mark(lane)
+        lane.lose(log_start)
+        self._unsaved.note_gap(lane, missing)
+        self._unsaved.settle(lane)
         self._runner.read_on(lane)
 
     def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
@@ -385,8 +393,7 @@ class FetchHandler:
             if (
                 lane.read.position >= end
             ):  # otherwise it dropped records read earlier, which are read again first
-                lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
-                self._unsaved.mark(lane)
+                self._unsaved.begin_life(lane, end, sentence, same_log=True, leader_epoch=common)
             self._runner.read_on(lane)
 
 

@@ -1,1 +1,1 @@
-"""The lanes of an engine: their registry, their unsaved progress, and the actions of their lifecycle."""
+"""The lanes of an engine: their registry, and their unsaved progress."""

@@ -40,7 +40,7 @@ class LaneRegistry:
     def remove(self, lane: Lane) -> None:
         """Remove a lane that has stopped."""
         self.stopping.pop(lane, None)
-        self.unsaved.forget(lane)
+        self.unsaved.take_change(lane)
         self.failures.forget(lane)
         self.by_key.pop(lane.key, None)
         self.log.stopped(lane.key)

@@ -19,7 +19,7 @@ from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
-from mirror.lane.progress import Entry, entries_of, forgotten_chunks
+from mirror.lane.progress import Entry
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
@@ -175,20 +175,15 @@ class Checkpoints:
                 await self._save_to(destination, half)
             return
         for lane, upto, position in written:
-            lane.progress.note_sealed(upto)
+            self._unsaved.note_sealed(lane, upto)
             self._unsaved.note_moved(lane, position)
 
     def _entries(self, lane: Lane, now_ms: int, written: list[Saved]) -> list[Entry]:
-        progress, queue, ownership = lane.progress, lane.queue, lane.ownership
+        queue, ownership = lane.queue, lane.ownership
         clean = lane in self._lanes.stopping and not queue.is_ambiguous and not ownership.needs_fence
-        before = progress.offset_map.first_index
-        progress.offset_map.prune(lane.read.log_start)
-        progress.ledger.prune(lane.read.log_start)
-        entries = forgotten_chunks(lane.key, before, progress.offset_map.first_index)
-        stored = lane.stored_progress(clean=clean or progress.clean)
-        mine, upto = entries_of(lane.key, stored, now_ms, self._context.token)
+        entries, upto = self._unsaved.records_of(lane, now_ms, clean=clean or lane.progress.clean)
         written.append((lane, upto, lane.checkpoint))
-        return entries + mine
+        return entries
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes that no other engine has copied in the meantime; reload all other lanes."""

@@ -28,7 +28,7 @@ from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.parts.ownership import identity_name
-from mirror.lane.progress import LaneProgress, Owner, entries_of
+from mirror.lane.progress import LaneProgress, Owner
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
@@ -223,12 +223,12 @@ class ProducerIdManager:
         lane.progress.target_next = first
         lane.ownership.is_forgotten = await holds_records(target, lane, first, end)
         if lane.ownership.is_forgotten:
-            lane.progress.gaps.append(
+            sentence = (
                 f"{lane.key.partition} was copied before, but its progress is missing from topic"
                 f" {self._context.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
             )
-            _log.warning("%s", lane.progress.gaps[-1])
-            self._unsaved.note_change(lane)
+            _log.warning("%s", sentence)
+            self._unsaved.note_gap(lane, sentence)
 
     async def _look_behind(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
@@ -260,9 +260,8 @@ class ProducerIdManager:
             upto = await surviving_end(target, lane, first, end)
         is_loss = upto < (lane.progress.offset_map.target_end or 0)
         if is_loss:
-            lane.progress.lose_target(upto, lane.key.partition)
-            _log.warning("%s", lane.progress.gaps[-1])
-            self._unsaved.note_change(lane)
+            self._unsaved.lose_target(lane, upto)
+            _log.warning("%s", lane.progress.target_loss)
         if upto < lane.progress.target_end:
             lane.progress.target_next = upto  # writes of an owner that stored no progress lie after it
         if is_loss and (error := lane.halting_loss) is not None:
@@ -274,13 +273,11 @@ class ProducerIdManager:
         # Earlier records may have been deleted.
         lane.progress.target_next = max(lane.progress.target_next, beginning)
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
-        lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, ConcurrencyLimit(_COMPARISONS)):
             found = await compare_tail(self._lanes.source(lane).cluster, target, lane, end)
         first = lane.checkpoint
-        lane.find(found, end)
-        self._unsaved.mark(lane)
+        self._unsaved.find(lane, found, end)
         _log.debug(
             "lane %s: %d offsets were already at the destination, continuing at %d",
             lane.key.partition,
@@ -312,9 +309,9 @@ class ProducerIdManager:
 
     async def _store_mark(self, lane: Lane) -> None:
         now_ms = self._context.clock.now_ms()
-        entries, sealed = entries_of(lane.key, lane.stored_progress(), now_ms, self._context.token)
+        entries, sealed = self._unsaved.records_of(lane, now_ms)
         await self._context.progress(lane.spec.destination).save(entries, now_ms)
-        lane.progress.note_sealed(sealed)
+        self._unsaved.note_sealed(lane, sealed)
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:

@@ -86,7 +86,7 @@ class StartPositionFinder:
             advice="start from earliest, or set on-loss = continue to accept the loss",
         )
         if lane.spec.policy.on_loss is OnLoss.CONTINUE:
-            lane.progress.gaps.append(loss.message)
+            self._unsaved.note_gap(lane, loss.message)
         else:
             self._runner.pause(lane, loss)
 
@@ -103,8 +103,7 @@ class StartPositionFinder:
             doing = f"reading offsets of group {group} for {place}"
             self._runner.pause(lane, self._lanes.source(lane).cluster.error(answer.error, doing, right))
         else:
-            lane.begin(answer.offset)
-            self._unsaved.mark(lane)
+            self._unsaved.begin(lane, answer.offset)
 
 
 def begins_at_offset(lane: Lane) -> bool:

@@ -16,14 +16,13 @@ import logging
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_writer import write_patiently
-from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.log_writer import IMPLICIT_LEVEL, TRANSACTION_FEATURE, write_patiently
 from mirror.client.producer_identity import add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
 from mirror.lane.parts.ownership import TransactionPhase, TransactionState, identity_name
-from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, main_key
+from mirror.lane.progress import Entry, Version, main_key
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
@@ -53,13 +52,12 @@ class TransactionManager:
 
     def prepare(self, lane: Lane, floor: int) -> None:
         lane.ownership.transaction = TransactionState(floor)
-        lane.queue.is_held = True
 
     def begin(self, lane: Lane) -> None:
         transaction = lane.ownership.transaction
         if transaction is None or not transaction.may_begin:
             return
-        if not (lane.queue.unsent or lane.dirty) or not lane.may_drain:
+        if not (lane.queue.unsent or lane in self._unsaved.dirty) or not lane.may_drain:
             return
         if lane.read.position < 0:  # such as a recreated topic: there is no progress to store yet
             return
@@ -72,13 +70,18 @@ class TransactionManager:
         transaction = lane.ownership.transaction
         if transaction is not None and transaction.phase is TransactionPhase.OPEN:
             transaction.phase = TransactionPhase.ENDING
-            lane.queue.is_held = True
             self._runner.spawn(lane, self._commit(lane, transaction))
+
+    def invalidate(self, lane: Lane) -> None:
+        if lane.ownership.transaction is not None:
+            lane.ownership.transaction.phase = TransactionPhase.FAILED
 
     def abandon(self, lane: Lane) -> None:
         self._open.pop(lane, None)
         is_refused = lane.ownership.disputed is not None and lane.ownership.disputed.refusal
-        identity = lane.lay_down()
+        if not lane.is_broken:
+            self._unsaved.discard(lane)  # it includes the records of the transaction
+        identity = lane.ownership.lay_down(lane.progress.version)
         if identity is not None and not is_refused:
             self._runner.spawn(lane, self._context.loop.see_through(self._abort(lane, identity)))
 
@@ -137,7 +140,6 @@ class TransactionManager:
         transaction.phase = TransactionPhase.OPEN
         transaction.started_at = self._context.loop.now()
         self._open[lane] = None
-        lane.queue.is_held = False
         if lane.writer is not None:
             lane.writer.wake(lane)
 
@@ -150,14 +152,14 @@ class TransactionManager:
             await self._write_progress(lane, transaction, entries)
             await self._end(lane, transaction)
         except Exception as error:
-            transaction.has_failed = True
+            transaction.phase = TransactionPhase.FAILED
             if not isinstance(error, HeadraceError):
                 raise
             self._fail(lane, error)
             return
         self._open.pop(lane, None)
         lane.progress.version = version
-        lane.progress.note_sealed(sealed)
+        self._unsaved.note_sealed(lane, sealed)
         self._unsaved.note_moved(lane, position)
         transaction.phase = TransactionPhase.CLOSED
         is_free = lane.intent is None
@@ -167,13 +169,10 @@ class TransactionManager:
             self.begin(lane)
 
     def _entries(self, lane: Lane) -> tuple[list[Entry], int, Version]:
-        before = lane.progress.offset_map.first_index
-        lane.progress.offset_map.prune(lane.read.log_start)
-        entries = forgotten_chunks(lane.key, before, lane.progress.offset_map.first_index)
         self._unsaved.take_change(lane)
         now_ms = self._context.clock.now_ms()
-        mine, sealed = entries_of(lane.key, lane.stored_progress(), now_ms, self._context.token)
-        return entries + mine, sealed, (self._context.token, now_ms, lane.checkpoint)
+        entries, sealed = self._unsaved.records_of(lane, now_ms)
+        return entries, sealed, (self._context.token, now_ms, lane.checkpoint)
 
     async def _write_progress(self, lane: Lane, transaction: TransactionState, entries: list[Entry]) -> None:
         identity, name = _stamp(lane), identity_name(lane.key).encode()

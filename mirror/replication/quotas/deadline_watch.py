@@ -128,15 +128,16 @@ class DeadlineWatch:
             return
         quota.set_rate(rate, now)
         for lane in held:
-            self._limit(lane, (*_own(lane), quota))
+            self.limit(lane, (*_own(lane), quota))
         for lane in self._held - held:
-            self._limit(lane, _own(lane))
+            self.limit(lane, _own(lane))
             self._runner.guard(lane, self._pacer.resume)
         self._held = held
         if not held:
             self._quota = None
 
-    def _limit(self, lane: Lane, buckets: tuple[TokenBucket, ...]) -> None:
+    def limit(self, lane: Lane, buckets: tuple[TokenBucket, ...]) -> None:
+        """Set the quotas of a lane, and the maximum fetch size that suits them."""
         lane.read.limit(self._context.fetch_bytes(buckets), buckets)
 
 

@@ -7,7 +7,7 @@ connection keep their lag known while the source responds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -24,11 +24,15 @@ _MOST: Final = 2_000
 
 
 class EndWatch:
-    """Offset lookups, one at a time per source cluster and isolation level."""
+    """Offset lookups, one at a time per source cluster and isolation level. `heard` receives the end offset
+    of a lane, and the time of the request in monotonic seconds."""
 
-    def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
+    def __init__(
+        self, context: EngineContext, lanes: LaneRegistry, heard: Callable[[Lane, int, float], None]
+    ) -> None:
         self._context = context
         self._lanes = lanes
+        self._heard = heard
         self._asking: set[tuple[str, bool]] = set()
 
     def look(self, lanes: Iterable[Lane]) -> None:
@@ -56,8 +60,7 @@ class EndWatch:
             self._asking.discard(place)
 
     def _note(self, lanes: Sequence[Lane], ends: Answers, requested_at: float) -> None:
-        now, now_ms = self._context.loop.now(), self._context.clock.now_ms()
         for lane in lanes:
             end = ends[lane.key.partition]
             if lacks_end(lane) and not end.error and self._lanes.by_key.get(lane.key) is lane:
-                lane.hear_end(end.offset, now_ms, now, requested_at)
+                self._heard(lane, end.offset, requested_at)

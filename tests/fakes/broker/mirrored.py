@@ -138,12 +138,17 @@ class MirroredFakes:
             assert self.clock.monotonic() < until, f"{what}: timed out; {self.describe()}"
             self.events.extend(self.engine.step(_STEP_SECONDS))
 
+    def is_unsaved(self, lane: Lane) -> bool:
+        """Return whether the lane has progress that no checkpoint includes."""
+        return lane in self.engine.lanes.unsaved.dirty
+
     def run_to(self, topic: str, offset: int, number: int = 0) -> None:
         """Run until the durable checkpoint of the lane has reached the offset."""
 
         def is_there() -> bool:
             lane = self.lane(topic, number)
-            return lane.checkpoint >= offset and not lane.ownership.is_in_transaction and not lane.dirty
+            is_stored = not lane.ownership.is_in_transaction and not self.is_unsaved(lane)
+            return lane.checkpoint >= offset and is_stored
 
         self.run_until(is_there, f"{topic}-{number} at {offset}")
 

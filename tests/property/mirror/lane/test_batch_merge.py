@@ -43,6 +43,7 @@ def lane_with(drawn: list[tuple[list[tuple[int, bytes | None, bytes | None]], in
     router = BatchRouter(RULES, 0, ByteBudget(2**30))
     router.take(memoryview(log), (), slab)
     lane.accept(router, 1.0)
+    lane.settle()
     return lane
 
 
@@ -94,7 +95,7 @@ def test_batches_that_were_sent_before_stay_as_they_are() -> None:
     lane.ownership.identity = ProducerStamp(7, 0)
     assert lane.next_to_send() is not None
     lane.queue.unanswered(next(lane.queue.batches()), maybe_stored=True)
-    lane.requeue()
+    lane.queue.requeue()
     merge_waiting(lane, 2**20, budget)
     assert len(list(lane.queue.batches())) == 3
 

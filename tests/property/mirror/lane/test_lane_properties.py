@@ -79,6 +79,7 @@ class World:
         router.take(view, self.log.aborted_in(self.lane.read.position), slab)
         slab.release()
         self.lane.accept(router, 0.0)
+        self.lane.settle()
 
     def send(self) -> None:
         outgoing = self.lane.next_to_send()
@@ -94,6 +95,7 @@ class World:
             outgoing, error, base = self.wire.popleft()
             assert error == Code.NONE
             self.lane.acknowledge(outgoing, base, 0, 0.0)
+            self.lane.settle()
 
     def lose(self, stored: int) -> None:
         """Break the connection after the broker has stored the first `stored` outstanding batches."""
@@ -116,7 +118,7 @@ class World:
         for outgoing, _, _ in self.wire:
             self.lane.queue.unanswered(outgoing, maybe_stored=True)
         self.wire.clear()
-        self.lane.requeue()
+        self.lane.queue.requeue()
 
     def refuse(self) -> None:
         """Reject all outstanding batches because the destination temporarily has too few replicas."""
@@ -235,6 +237,6 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
 def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
     lane = Lane(SPEC)
     lane.begin(10)
-    lane.lose(25, "10 to 24")
+    lane.lose(25)
+    assert lane.settle()
     assert (lane.checkpoint, lane.read.position, lane.progress.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
-    assert lane.progress.gaps == ["10 to 24"]

@@ -25,7 +25,7 @@ STEPS = [
     (Lane, "next_to_send"),
     (Lane, "_send"),
     (Lane, "acknowledge"),
-    (Lane, "_settle"),
+    (Lane, "settle"),
     (Lane, "restore"),
     (Lane, "begin"),
     (Lane, "identify"),

@@ -275,7 +275,7 @@ def test_what_was_read_during_a_commit_is_sent_before_the_pause_behind_it(fakes:
     fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, path=CopyPath.RECORD))
     fakes.write("t", 100, 4)
     fakes.run_until(lambda: fakes.lane("t").ownership.is_in_transaction, "its first transaction is open")
-    fakes.run_until(lambda: fakes.lane("t").queue.is_held, "the transaction ends")
+    fakes.run_until(lambda: fakes.lane("t").ownership.is_held, "the transaction ends")
     write_with_bad(fakes)
     fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "the lane pauses")
     assert fakes.numbers("t") == [*range(100, 104), *range(12)]

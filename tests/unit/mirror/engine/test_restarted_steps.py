@@ -54,7 +54,7 @@ def copying_behind_another(fakes: MirroredFakes, guarantee: Guarantee, **fields:
     fakes.run_to("t", 20)
     fakes.write("t", 20, 20)
     fakes.run_until(lambda: fakes.target.log("t").end >= 40, "the records are written")
-    assert fakes.lane("t").dirty
+    assert fakes.is_unsaved(fakes.lane("t"))
     fakes.restart("t", policy=policy, **fields)
 
 
@@ -67,6 +67,8 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
     fakes.write("t", 20, 20)
     fakes.run_until(lambda: fakes.target.log("t").end >= 40, "the records are written")
     lane = fakes.lane("t")
+    if lane.ownership.is_in_transaction:
+        fakes.engine.lanes.unsaved.discard(lane)
     lane.disown()
     fakes.engine.runner.restart(lane, "as the test wants it")
 
@@ -165,7 +167,8 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
     fakes.write("t", 20, 20)
     lane = fakes.lane("t")
     fakes.run_until(
-        lambda: lane.ownership.is_in_transaction and not lane.queue.in_flight and lane.dirty, "all is written"
+        lambda: lane.ownership.is_in_transaction and not lane.queue.in_flight and fakes.is_unsaved(lane),
+        "all is written",
     )
     fakes.target.faults.plant(END, Hold(Gate()))
     fakes.engine.runner.restart(lane, "as the test wants it")

@@ -206,7 +206,7 @@ def test_a_new_history_is_copied_once_by_an_owner_that_goes_back_for_what_it_has
     for first in (20, 25):
         fakes.write("t", first, 5)
     fakes.run_until(lambda: fakes.target.log("t").end >= 30, "the records are written")
-    assert fakes.lane("t").dirty
+    assert fakes.is_unsaved(fakes.lane("t"))
     gate = Gate()
     fakes.target.faults.plant(INIT, Hold(gate))
     fakes.restart("t", policy=CONTINUE)

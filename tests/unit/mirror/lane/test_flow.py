@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.lane.flow import HeldTime, TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.flow import HeldTime, TokenBucket
+from mirror.lane.parts.read import FetchSize
 
 
 def test_a_take_may_exceed_what_is_left_and_is_paid_for_before_the_next() -> None:
@@ -63,14 +64,17 @@ def test_what_is_held_back_counts_when_it_has_passed_and_once() -> None:
     ],
 )
 def test_what_is_asked_for(share: int, most: int, batch: int, spread: int, asked: int) -> None:
-    assert bytes_to_ask(share, most, batch, spread) == asked
+    size = FetchSize(most)
+    size.batch, size.spread = batch, spread
+    assert size.of_share(share) == asked
 
 
 def test_the_spread_of_equal_sizes_fades_and_that_of_others_is_their_mean_deviation() -> None:
-    spread = spread_of(0, 0, 100_000)
-    for _ in range(60):
-        spread = spread_of(spread, 100_000, 100_000)
-    assert spread == 0
-    for size in [98_000, 102_000] * 30:
-        spread = spread_of(spread, 100_000, size)
-    assert spread == pytest.approx(2_000, abs=4)
+    size = FetchSize(1_000_000)
+    for batch in [100_000] * 61:
+        size.note_batch(batch)
+    assert size.spread == 0
+    for batch in [98_000, 102_000] * 30:
+        size.batch = 100_000
+        size.note_batch(batch)
+    assert size.spread == pytest.approx(2_000, abs=4)

@@ -26,6 +26,7 @@ def lane_with(batches: int) -> Lane:
     lane.identify(ProducerStamp(1, 0))
     lane.accept(router, 0.0)
     lane.acknowledge(sent(lane), 0, 0, 0.0)
+    assert lane.settle()
     return lane
 
 
@@ -40,10 +41,12 @@ def test_a_batch_acknowledged_behind_a_refused_one_moves_no_checkpoint() -> None
     refused, taken = sent(lane), sent(lane)
     lane.queue.unanswered(refused, maybe_stored=True)
     lane.acknowledge(taken, 2, 0, 0.0)
+    assert not lane.settle()
     assert (lane.checkpoint, lane.progress.offset_map.target_end) == (1, 1)
-    lane.requeue()
+    lane.queue.requeue()
     assert sent(lane) is refused
     lane.acknowledge(refused, 1, 0, 0.0)
+    assert lane.settle()
     assert (lane.checkpoint, lane.progress.offset_map.target_end) == (3, 3)
 
 
@@ -55,5 +58,5 @@ def test_offsets_are_of_the_owner_until_another_identity_or_records_of_others_co
     lane.identify(ProducerStamp(1, 1))
     assert lane.stored_progress().owned_from is None
     lane.progress.owned_from = 40
-    lane.find([], 50)
+    lane.progress.find([], 50)
     assert lane.stored_progress().owned_from is None

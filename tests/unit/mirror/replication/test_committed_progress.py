@@ -38,6 +38,6 @@ def test_a_lane_that_does_not_know_what_its_former_owner_committed_catches_up() 
 
 def test_the_lane_of_a_new_topic_does_not_return_to_the_old_one() -> None:
     lane = _lane(51)
-    lane.begin_life(0, "created again", same_log=False)
+    lane.progress.begin_life(0, "created again", same_log=False, leader_epoch=-1)
     assert not _differs(_stored(51), lane)
     assert _differs(_stored(5, life=2), lane)

@@ -106,7 +106,7 @@ def failing(name: str) -> type[Lane]:
     return type("Failing", (Lane,), {name: fail, "__slots__": ()})
 
 
-@pytest.mark.parametrize("name", ["nothing else", "drop", "recount", "requeue", "shed"])
+@pytest.mark.parametrize("name", ["nothing else", "drop", "recount", "settle", "shed"])
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     rig: Rig, name: str, is_sent: bool

@@ -78,6 +78,7 @@ def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, d
     outgoing.sent_at = sent
     lane.read.position = count
     lane.acknowledge(outgoing, 0, NOW_MS, done)
+    lane.settle()
 
 
 def test_the_latency_is_split_by_where_it_was_spent() -> None:
@@ -273,7 +274,7 @@ def send(lane: Lane, offset: int, sent_at: float) -> OutBatch:
     lane.queue.unsent.append(outgoing)
     if lane.ownership.identity is None:
         lane.identify(ProducerStamp(1, 0))
-    lane.ownership.is_established = True
+    lane.ownership.accepted = lane.ownership.identity
     assert lane.next_to_send() is outgoing
     outgoing.sent_at = sent_at
     return outgoing
@@ -307,6 +308,7 @@ def test_an_answered_batch_waits_for_nothing() -> None:
     send(lane, 1, 12.5)
     first.charge(ByteBudget(10_000))
     lane.acknowledge(first, 0, NOW_MS, 13.0)
+    lane.settle()
     assert unanswered(lane, 14.0).produce_seconds == 1.5
 
 
