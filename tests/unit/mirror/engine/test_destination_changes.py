@@ -312,6 +312,14 @@ def test_a_destination_that_loses_what_it_had_acknowledged_halts_its_lane_until_
     assert fakes.lane("t").progress.gaps
 
 
+def test_a_loss_halts_a_lane_that_has_stored_as_many_losses_as_it_keeps(fakes: MirroredFakes) -> None:
+    copying(fakes, CopyPolicy(on_loss=OnLoss.HALT))
+    fakes.lane("t").progress.gaps += [f"loss {number}" for number in range(20)]
+    fakes.target.elect_uncleanly("t", 0, 2, 10)
+    fakes.write("t", 20, 5)
+    assert "the destination lost" in fakes.run_until_paused("t")
+
+
 @pytest.mark.parametrize("on_loss", OnLoss)
 @pytest.mark.parametrize("is_marker", [True, False])
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
