@@ -132,12 +132,11 @@ class UnsavedProgress:
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
         """Restore the lane from stored progress, or start without progress if there is none."""
+        lane.contents = Contents.LOADED if stored is None else Contents.FOUND
         if stored is None:
-            lane.contents = Contents.LOADED
-            lane.progress = replace(lane.progress, clean=True)
+            lane.restore(replace(lane.progress, clean=True))
             lane.read.position = -1
         else:
-            lane.contents = Contents.FOUND
             lane.restore(stored)
             lane.ownership.needs_fence = not stored.clean
         self.dirty.pop(lane, None)
