@@ -19,14 +19,21 @@ def a_channel() -> ProduceChannel:
     return ProduceChannel(cast(Any, sink), 1, "writes", CopyingOptions())
 
 
+class Named:
+    """Named values that can be a key, as a lane can."""
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+
+
 def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) -> Any:
     """Return the attributes that a channel reads of a lane that never runs out of batches."""
-    return SimpleNamespace(
+    return Named(
         target=TopicPartition(topic, 0),
         key=None,
         read=SimpleNamespace(is_live=is_live),
         ownership=SimpleNamespace(transactional_id=lambda _key: transactional_id),
-        queue=SimpleNamespace(is_ready=False, unsent=[b"batch"]),
+        queue=SimpleNamespace(unsent=[b"batch"]),
         may_send=lambda: True,
         next_to_send=lambda: SimpleNamespace(batch=b"batch"),
     )
