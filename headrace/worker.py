@@ -25,6 +25,7 @@ from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic
 from mirror.adapters.system_clock import SystemClock
+from mirror.errors import HeadraceError
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric
 from mirror.replication.context import EngineContext, EngineIdentity
@@ -87,7 +88,7 @@ def main() -> int:
     channel, number, instance = sys.argv[1:]
     try:
         _run(int(channel), int(number), InstanceName(instance))
-    except Exception as error:
+    except (HeadraceError, OSError) as error:
         message = explain(error)
         if message is None:
             raise

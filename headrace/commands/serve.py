@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.wiring import BuiltInstance
     from mirror.background_thread import BackgroundThread
     from mirror.instance.health import Health
+    from mirror.model.identifiers import InstanceName
 
 _MONITOR_STOP_SECONDS: Final = 12.0
 
@@ -52,7 +53,6 @@ def serve(
     from api.fleet.reads import kept_up
     from headrace.console.files import write_file
     from headrace.process.interpreter import collect_seldom, switch_often
-    from headrace.process.logs import configure_logs
     from headrace.process.rest import RestServer, advertised_address, brooklin_listener
     from headrace.settings import load_settings
     from headrace.wiring import build_instance, instance_name
@@ -65,8 +65,7 @@ def serve(
     settings.api.check_exposure()
     rest_port = settings.api.port if port is None else port
     name = instance_name(settings, rest_port)
-    configure_logs(settings.logging, instance=name)
-    log = _log_of_service()
+    log = _log_of_service(settings, name)
     rest = RestServer(settings.api.host, rest_port, settings.api.tls, limits=settings.api.limits)
     rest.bind()
     address = advertised_address(settings.api, rest.address)
@@ -107,14 +106,16 @@ def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
     report_planner(settings, health)
 
 
-def _log_of_service() -> BoundLogger:
-    """Log the version and the kind of data plane, and return the logger of the service."""
+def _log_of_service(settings: HeadraceSettings, name: InstanceName) -> BoundLogger:
+    """Set up the logs, log the version and the kind of data plane, and return the logger of the service."""
     from importlib.metadata import version
 
     import structlog
 
+    from headrace.process.logs import configure_logs
     from headrace.process.machine_code import COMPILED, INTERPRETED, SWITCH, found
 
+    configure_logs(settings.logging, instance=name)
     log: BoundLogger = structlog.get_logger("headrace.serve")
     log.info("starting", version=version("headrace"), data_plane=COMPILED if found() else INTERPRETED)
     if not found():
