@@ -11,7 +11,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationInfo,
     field_validator,
 )
@@ -46,15 +45,13 @@ class DerivedSettings(Settings):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Add the bounds and the documentation of the dataclass to the fields of a new class."""
+        """Add the bounds of the dataclass to the fields of a new class."""
         options: Any = next(base for base in cls.__bases__ if is_dataclass(base))
-        options.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
-        documented = TypeAdapter(options).json_schema()["properties"]
         for field in fields(options):
             known = cls.__pydantic_fields__[field.name]
             annotation: Any = known.annotation
             found = FieldInfo.from_annotated_attribute(annotation, field)
-            found.default, found.description = known.default, documented[field.name]["description"]
+            found.default = known.default
             cls.__pydantic_fields__[field.name] = found
         cls.model_rebuild(force=True)
 
