@@ -21,7 +21,8 @@ import ctypes
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -53,19 +54,17 @@ def main() -> None:
     )
     print(f"  {'fault':18}{'cluster':13}{'seconds':>8}" + "".join(f"{name:>10}" for name in _COLUMNS))
     violated = False
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         run = ClusterFaults(Path(folder), order)
         if Kind.DISK_FULL in kinds:
-            _mount_disks(run.clusters.values())
-        try:
-            run.start()
-            for kind in kinds:
-                for side in sides:
-                    row = run.carry_out(kind, side)
-                    violated = violated or bool(row.violations)
-                    print("\n".join(_lines(row)), flush=True)
-        finally:
-            run.stop()
+            stack.enter_context(_small_disks(run.clusters.values()))
+        stack.callback(run.stop)
+        run.start()
+        for kind in kinds:
+            for side in sides:
+                row = run.carry_out(kind, side)
+                violated = violated or bool(row.violations)
+                print("\n".join(_lines(row)), flush=True)
     if violated:
         raise SystemExit(1)
 
@@ -76,18 +75,23 @@ def _chosen(name: str, known: Iterable[str]) -> list[str]:
     return wanted.split(",") if wanted else list(known)
 
 
-def _mount_disks(clusters: Iterable[KafkaCluster]) -> None:
-    """Give a broker of each cluster a file system of its own, which ends with this process and its children.
+@contextmanager
+def _small_disks(clusters: Iterable[KafkaCluster]) -> Iterator[None]:
+    """Give a broker of each cluster a file system of its own, which only this process and its children see.
 
     Without the rights for this, nothing is mounted.
     """
     if os.geteuid() or ctypes.CDLL(None).unshare(_CLONE_NEWNS):
+        yield
         return
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    for cluster in clusters:
-        folder = cluster.nodes[-1].folder
-        folder.mkdir(parents=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", _DISK, "headrace", str(folder)], check=True)
+    with ExitStack() as mounted:
+        for cluster in clusters:
+            folder = cluster.nodes[-1].folder
+            folder.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", _DISK, "headrace", str(folder)], check=True)
+            mounted.callback(subprocess.run, ["umount", str(folder)], check=True)
+        yield
 
 
 def _lines(row: Row) -> list[str]:
