@@ -29,7 +29,14 @@ from mirror.jobs.groups.record import (
 )
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
-from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
+from mirror.jobs.translate_job import (
+    GONE,
+    NOT_MIRRORED,
+    PositionMove,
+    Translator,
+    committed_at,
+    position_commit,
+)
 from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
@@ -38,8 +45,7 @@ from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
-from mirror.protocol.control.offsets import commit_offsets
-from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
+from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP
 from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
@@ -110,20 +116,22 @@ class RoundReport(NamedTuple):
 class SourceLook(NamedTuple):
     """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
     missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
-    positions."""
+    positions. `present`: positions at the destination, for a group that follows in both directions."""
 
     name: str
     here: ListedGroup | None
     there: ListedGroup
     offsets: Mapping[TopicPartition, int]
     error: HeadraceError | None = None
+    present: Mapping[TopicPartition, int] = {}
 
     @property
     def mark(self) -> Hashable:
-        """Fingerprint that changes if the listing or a source position of the group changes."""
+        """Fingerprint that changes if the listing or a position of the group changes."""
         if self.here is None or self.error is not None:
             return object()
-        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
+        offsets = (hash(frozenset(found.items())) for found in (self.offsets, self.present))
+        return group_hindrance(self.here, self.there), *offsets
 
 
 class SettledGroup(NamedTuple):
@@ -191,7 +199,7 @@ class GroupFollower:
         for start in range(0, len(names), _AT_ONCE):
             chunk = names[start : start + _AT_ONCE]
             looks = await self._context.loop.together(
-                self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
+                self._look_at(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
                 for name in chunk
             )
             due = [look for look in looks if not self._is_settled(look)]
@@ -236,7 +244,7 @@ class GroupFollower:
         except CorruptData:
             return FollowedGroup(name)
 
-    async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
+    async def _look_at(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
         """Read the group's current positions at the source in topics of the datastream."""
         if here is None:
             return SourceLook(name, here, there, {})
@@ -279,7 +287,7 @@ class GroupFollower:
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
-            return _failed(replace(before, kind=look.here.kind), look.error)
+            return failed_group(replace(before, kind=look.here.kind), look.error)
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
@@ -296,21 +304,24 @@ class GroupFollower:
         translator: Translator,
     ) -> FollowedGroup:
         """Commit the positions of a group if commits are permitted, and return the new state of the group."""
-        if look.here is None or group.reason is not None or not group.positions:
+        if group.reason is not None or not group.positions:
             return group
-        hindrance = group_hindrance(look.here, look.there)
-        if hindrance is FollowReason.OTHER_TYPE:
-            return replace(group, reason=hindrance)
+        if look.here is not None and group_hindrance(look.here, look.there) is FollowReason.OTHER_TYPE:
+            return replace(group, reason=FollowReason.OTHER_TYPE)
+        return await self._commit_moves(group, before, look, translator)
+
+    async def _commit_moves(
+        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+    ) -> FollowedGroup:
+        """Commit positions at the destination, and return the new state of the group."""
         cluster = self._context.cluster(self._job.destination)
+        hindrance = FollowReason.MEMBERS if look.there.has_members else None
         try:
             moves = {
                 place: self._moved(translator, place, position.source)
                 for place, position in group.positions.items()
             }
-            asked_at = self._context.loop.now()
-            present = await committed_at(cluster, group.group, group.kind)
-            if self._context.loop.now() - asked_at > _FRESH_SECONDS:
-                raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
+            present = await self._fresh_positions(cluster, group)
             decided = {
                 place: _decided(position, moves[place], present, hindrance)
                 for place, position in group.positions.items()
@@ -320,9 +331,9 @@ class GroupFollower:
                 for place, position in decided.items()
                 if position.reason.commits
             }
-            codes = await self._commit(group, wanted) if wanted else {}
+            codes = await self._commit(cluster, group, wanted) if wanted else {}
         except HeadraceError as error:
-            return _failed(replace(group, positions=before.positions or group.positions), error)
+            return failed_group(replace(group, positions=before.positions or group.positions), error)
         return replace(
             group,
             positions={
@@ -343,16 +354,23 @@ class GroupFollower:
                 return replace(move, becomes=-1, skipped=FollowReason.BEFORE_COPIES)
         return move
 
+    async def _fresh_positions(self, cluster: Cluster, group: FollowedGroup) -> Mapping[TopicPartition, int]:
+        """Read the positions of a group immediately before a commit. Raises TimedOut if this takes too
+        long."""
+        asked_at = self._context.loop.now()
+        present = await committed_at(cluster, group.group, group.kind)
+        if self._context.loop.now() - asked_at > _FRESH_SECONDS:
+            raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
+        return present
+
     async def _commit(
-        self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
+        self, cluster: Cluster, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
         Does not retry: the next round reads all positions again.
         """
-        cluster = self._context.cluster(self._job.destination)
-        commit = alter_share_offsets if group.kind == SHARE else commit_offsets
-        call = commit(group.group, wanted)
+        call = position_commit(group.group, wanted, group.kind)
         return await cluster.ask_coordinator_once(
             GROUP, group.group, call, lambda found: max(found.values(), default=0)
         )
@@ -368,12 +386,22 @@ class GroupFollower:
         await self._log.save(entries, now_ms)
 
 
-def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
+def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
     """Return the group with the reason why none of its positions could be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
     if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
         reason = FollowReason.SHARE_GROUP
     return replace(group, reason=reason, detail=reason_of(error))
+
+
+def untranslated_reason(move: PositionMove) -> FollowReason:
+    """Return why a position has no counterpart."""
+    return _UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET)
+
+
+def is_exact_move(move: PositionMove) -> bool:
+    """Return whether all records before the position are mirrored, so that its translation is final."""
+    return not move.behind and move.precision != Precision.BEFORE
 
 
 def _decided(
@@ -386,28 +414,31 @@ def _decided(
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
-        return position._replace(
-            reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
-        )
-    is_exact = not move.behind and move.precision != Precision.BEFORE
+        return position._replace(reason=untranslated_reason(move), is_exact=False)
     reason = decide(position.source, target, move.becomes, position.synced)
     if hindrance is not None and reason is not FollowReason.CURRENT:
         reason = hindrance
     synced = (
         SyncedPosition(position.source, move.becomes) if reason is FollowReason.CURRENT else position.synced
     )
-    return position._replace(reason=reason, is_exact=is_exact, synced=synced)
+    return position._replace(reason=reason, is_exact=is_exact_move(move), synced=synced)
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int | None) -> FollowedPosition:
     """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
-    error code of the commit, None if the response has none: Kafka 4.1 ignores some start offsets."""
+    error code of the commit, None if the response has none."""
     if wanted is None:
         return position
     if code == Code.NONE:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
+    return position._replace(reason=refusal_of(code))
+
+
+def refusal_of(code: int | None) -> FollowReason:
+    """Return why a position was not committed. `code`: error code of the commit, None if the response has
+    none: Kafka 4.1 ignores some start offsets."""
     if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
-        return position._replace(reason=FollowReason.MEMBERS)
+        return FollowReason.MEMBERS
     if code == GROUP_ID_NOT_FOUND:
-        return position._replace(reason=FollowReason.OTHER_TYPE)
-    return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)
+        return FollowReason.OTHER_TYPE
+    return FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED
