@@ -285,12 +285,22 @@ OPTIONS: Final = (
         ("groups", "interval_seconds"),
         int,
         "Time between two synchronisations of the groups.",
-        "Seconds between updates of positions.",
+        "Seconds between position updates.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,
         least=1,
         most=consumer_groups.LONGEST_SECONDS,
+    ),
+    DatastreamOption(
+        ("groups", "direction"),
+        consumer_groups.GroupDirection,
+        "Direction in which positions follow: to the destination only, or to the cluster at which the group"
+        " does not read.",
+        "Direction in which positions follow.",
+        flag="groups_direction",
+        key=consumer_groups.DIRECTION,
+        default=consumer_groups.GroupDirection.FORWARD,
     ),
 )
 """All options except topics, clusters, start and objectives, whose fields are defined separately."""
