@@ -210,8 +210,8 @@ def is_led_by(position: FollowedPosition, leader: Side) -> bool:
 
 
 def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
-    """Return the position after its commit. `code`: error code, None if the response has none. After an
-    error, the next round finds out the result."""
+    """Return the position after its commit. `code`: error code, None if the response has none. Unless the
+    commit was refused, the next round finds out its result."""
     leader, intended = _intent_of(position)
     if code == Code.NONE:
         return position._replace(
@@ -220,7 +220,10 @@ def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
     reason = refusal_of(code)
     if reason is FollowReason.MEMBERS and leader is Side.DESTINATION:
         reason = FollowReason.MEMBERS_HERE
-    return position._replace(reason=reason)
+    lead = position.lead
+    if lead is not None and reason is not FollowReason.FAILED:
+        lead = lead._replace(intent=None)
+    return position._replace(reason=reason, lead=lead)
 
 
 def _intent_of(position: FollowedPosition) -> Intent:

@@ -85,6 +85,8 @@ def after_intent(
     found, wanted = (target, intent.positions.target) if is_forward else (source, intent.positions.source)
     if found == wanted:
         return intent.positions, Lead(intent.leader)
+    if last is None and target is not None:  # the first commit, or the group itself, has set a position
+        return intent.positions, Lead(intent.leader, SyncedPosition(source, target))
     return last, lead._replace(intent=None)
 
 

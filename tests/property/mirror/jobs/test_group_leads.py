@@ -7,6 +7,7 @@ copies. Any process may die between any two requests of a round.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 import pytest
@@ -20,7 +21,7 @@ from mirror.jobs.groups.both_ways import (
     ruled,
     source_before_deletion,
 )
-from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.decision import FollowReason, SyncedPosition
 from mirror.jobs.groups.lead import Side
 from mirror.jobs.groups.record import FollowedGroup, FollowedPosition, read_group, write_group
 from mirror.jobs.stored_lanes import StoredLanes
@@ -77,7 +78,7 @@ class Logs:
         """Return the end of the log of a cluster."""
         return self.source_end if side is Side.SOURCE else self.target_end
 
-    def before(self, side: Side, position: int) -> set[int]:
+    def before(self, side: Side, position: float) -> set[int]:
         """Return the numbers of the copied records that precede a position."""
         column = 0 if side is Side.SOURCE else 1
         return {number for number, copy in enumerate(self.copies) if copy[column] < position}
@@ -91,10 +92,11 @@ class Died(Exception):
 class World:
     """A group at both clusters, and the process that synchronises it.
 
-    `read`: copied records that the group has read since it was last set back, or was told to skip. `moved`:
-    clusters at which the group has moved since the last round or commit. `reset`: clusters at which it was
-    set back since the positions last corresponded. `joins`: cluster at which a member joins during the next
-    commit. `dies`: request of the next round at which the process dies.
+    `read`: copied records that the group has read since it was last set back, or was told to skip. `known`:
+    positions as of the last synchronisation, or when they were last found changed at both clusters. `reset`:
+    clusters at which the group was set back since the positions last corresponded. `is_unsure`: a process
+    has died after a commit, before it stored the result. `joins`: cluster at which a member joins during the
+    next commit. `dies`: request of the next round at which the process dies.
     """
 
     logs: Logs = field(default_factory=Logs)
@@ -104,9 +106,10 @@ class World:
     )
     members: set[Side] = field(default_factory=set)
     read: set[int] = field(default_factory=set)
-    moved: set[Side] = field(default_factory=set)
+    known: dict[Side, int | None] = field(default_factory=lambda: {Side.SOURCE: 0, Side.DESTINATION: None})
     reset: set[Side] = field(default_factory=set)
     stored: bytes = field(default_factory=lambda: write_group(FollowedGroup("g")))
+    is_unsure: bool = False
     joins: Side | None = None
     dies: str = ""
     commits: int = 0
@@ -116,36 +119,42 @@ class World:
         """Let a member of the group read and commit up to `count` offsets at a cluster."""
         self.members.add(side)
         if side is Side.SOURCE and self.positions[side] is None:
-            self.seek_back(side, 0)
+            self._seek_back(side, 0)
         before = self.positions[side] or 0
         after = max(before, min(before + count, self.logs.end(side)))
         self.read |= self.logs.before(side, after) - self.logs.before(side, before)
-        self._move(side, after)
+        self.positions[side] = after
 
     def seek(self, side: Side, position: int) -> None:
         """Let an operator set the position at a cluster where the group has no members."""
         before = self.positions[side]
+        position = min(position, self.logs.end(side))
         if side in self.members or before is None:
             return
         if position < before:
-            self.seek_back(side, position)
+            self._seek_back(side, position)
         self.read |= self.logs.before(side, position)
-        self._move(side, position)
+        self.positions[side] = position
 
-    def seek_back(self, side: Side, position: int) -> None:
-        """Forget that records at and after a position have been read."""
-        self.read &= self.logs.before(side, position)
+    def _seek_back(self, side: Side, position: int) -> None:
+        """Forget that records before the known position have been read. Nobody can know of a reset to a later
+        position."""
+        known = self.logs.before(side, min(self.positions[side] or inf, self.known[side] or 0))
+        self.read -= known - self.logs.before(side, position)
         self.reset.add(side)
 
     def expire(self) -> None:
         """Delete the position at the source, if the group has no members there."""
-        if Side.SOURCE not in self.members:
+        if Side.SOURCE not in self.members | self.moved:
             self.positions[Side.SOURCE] = None
 
-    def _move(self, side: Side, position: int) -> None:
-        if self.positions[side] != position:
-            self.moved.add(side)
-        self.positions[side] = position
+    @property
+    def moved(self) -> set[Side]:
+        """Clusters at which the group has moved since its positions were last known."""
+        return {side for side, at in self.positions.items() if at is not None and at != self.known[side]}
+
+    def _note_positions(self) -> None:
+        self.known |= {side: at for side, at in self.positions.items() if at is not None}
 
     def round(self, joins: Side | None = None, dies: str = "") -> None:
         """Synchronise the group, and check the commits."""
@@ -154,11 +163,12 @@ class World:
             self._round()
         except Died:
             return
-        self.moved.clear()
 
     def _round(self) -> None:
         before = read_group(self.stored).positions.get(PLACE)
         source, target = self.positions[Side.SOURCE], self.positions[Side.DESTINATION]
+        if before is not None and before.lead is not None and before.lead.intent is not None:
+            self._note_applied(*before.lead.intent)
         is_deleted = source is None
         if source is None:
             if before is None or before.synced is None:
@@ -180,13 +190,25 @@ class World:
             found = self._committed(found)
         self.reason = found.reason
         self._save(found, "result")
-        if found.reason.follows:
-            self.reset.clear()
+
+    def _note_applied(self, leader: Side, intended: SyncedPosition) -> None:
+        """Do not count a position as a move of the group if it is the one that was to be committed."""
+        written, offset = (
+            (Side.DESTINATION, intended.target) if leader is Side.SOURCE else (Side.SOURCE, intended.source)
+        )
+        if self.positions[written] == offset:
+            self.known[written] = offset
 
     def _save(self, position: FollowedPosition, name: str) -> None:
         if self.dies == f"before {name}":
             raise Died
         self.stored = write_group(FollowedGroup("g", positions={PLACE: position}))
+        if name == "result":
+            self.is_unsure = False
+            if position.reason.follows or position.reason is R.BOTH_CHANGED:
+                self._note_positions()
+            if position.reason.follows:
+                self.reset.clear()
         if self.dies == f"after {name}":
             raise Died
 
@@ -201,16 +223,26 @@ class World:
             self.members.add(written)
             return confirmed(position, Code.UNKNOWN_MEMBER_ID)
         offset = intended.target if written is Side.DESTINATION else intended.source
+        self._check(leader, offset, position.synced)
+        self.positions[written] = offset
+        self.commits += 1
+        self._note_positions()
+        self.reset.clear()
+        self.is_unsure = True
+        return confirmed(position, None if self.dies == "lost response" else Code.NONE)
+
+    def _check(self, leader: Side, offset: int, last: SyncedPosition | None) -> None:
+        """Check a commit. `last`: positions as of the last synchronisation."""
+        written = Side.DESTINATION if leader is Side.SOURCE else Side.SOURCE
         before = self.positions[written]
-        assert before is None or self.moved != set(Side), "the group has moved at both clusters"
+        if last is not None:
+            former = last.target if written is Side.DESTINATION else last.source
+            if self.is_unsure and before == former:
+                return  # set back to its former position, it looks like after a commit that was not applied
+            assert self.moved != set(Side), "the group has moved at both clusters"
         assert self.logs.before(written, offset) <= self.read, "skips records that the group has not read"
         if before is not None and offset < before:
             assert leader in self.reset, "moves back without a reset at the cluster that leads"
-        self.positions[written] = offset
-        self.commits += 1
-        self.moved.clear()
-        self.reset.clear()
-        return confirmed(position, None if self.dies == "lost response" else Code.NONE)
 
     @property
     def is_level(self) -> bool:
