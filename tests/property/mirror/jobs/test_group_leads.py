@@ -204,9 +204,9 @@ class World:
             raise Died
         self.stored = write_group(FollowedGroup("g", positions={PLACE: position}))
         if name == "result":
-            self.is_unsure = False
             if position.reason.follows or position.reason is R.BOTH_CHANGED:
                 self._note_positions()
+                self.is_unsure = False
             if position.reason.follows:
                 self.reset.clear()
         if self.dies == f"after {name}":
