@@ -24,8 +24,8 @@ from mirror.jobs.groups.follower import (
 from mirror.jobs.groups.lead import (
     Counterpart,
     Counterparts,
-    Intent,
     Lead,
+    PendingCommit,
     Side,
     after_intent,
     decide_both,
@@ -187,7 +187,7 @@ def ruled(
         else:
             assert target is not None, "the destination leads with a position"
             intended = SyncedPosition(offset, target)
-        lead = lead._replace(intent=Intent(ruling.leader, intended))
+        lead = lead._replace(intent=PendingCommit(ruling.leader, intended))
     elif target is not None and ruling.reason is FollowReason.CURRENT:
         last, lead = SyncedPosition(source, target), Lead(ruling.leader)
     elif target is not None and ruling.reason is FollowReason.BOTH_CHANGED:
@@ -226,7 +226,7 @@ def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
     return position._replace(reason=reason, lead=lead)
 
 
-def _intent_of(position: FollowedPosition) -> Intent:
+def _intent_of(position: FollowedPosition) -> PendingCommit:
     assert position.lead is not None, "a decision has a lead"
     assert position.lead.intent is not None, "a commit is intended before it is sent"
     return position.lead.intent

@@ -24,7 +24,7 @@ class Side(StrEnum):
     DESTINATION = "destination"
 
 
-class Intent(NamedTuple):
+class PendingCommit(NamedTuple):
     """Commit with an unknown result. `leader`: cluster that led. `positions`: positions of both clusters if
     the commit was applied."""
 
@@ -41,7 +41,7 @@ class Lead(NamedTuple):
 
     leader: Side = Side.SOURCE
     seen: SyncedPosition | None = None
-    intent: Intent | None = None
+    intent: PendingCommit | None = None
 
 
 class Counterpart(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
-from mirror.jobs.groups.lead import Intent, Lead, Side
+from mirror.jobs.groups.lead import Lead, PendingCommit, Side
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.groups import SHARE
@@ -185,7 +185,7 @@ def _lead(row: list[Any]) -> Lead:
     return Lead(
         Side(leader),
         None if seen is None else _pair(seen),
-        None if intent is None else Intent(Side(intent[0]), _pair(intent[1:])),
+        None if intent is None else PendingCommit(Side(intent[0]), _pair(intent[1:])),
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
-from mirror.jobs.groups.lead import Intent, Lead, Side
+from mirror.jobs.groups.lead import Lead, PendingCommit, Side
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
@@ -34,7 +34,7 @@ _LEADS = st.none() | st.builds(
     Lead,
     st.sampled_from(Side),
     st.none() | _PAIRS,
-    st.none() | st.builds(Intent, st.sampled_from(Side), _PAIRS),
+    st.none() | st.builds(PendingCommit, st.sampled_from(Side), _PAIRS),
 )
 _PLACES = st.builds(TopicPartition, st.sampled_from(["t", "u.v"]), st.integers(0, 9))
 
