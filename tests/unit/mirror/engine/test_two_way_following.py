@@ -252,3 +252,54 @@ def test_an_idle_group_costs_two_requests_in_a_round(both: BothWays) -> None:
         cluster.faults.plant(OFFSET_FETCH, note, times=None)
     both.look()
     assert requests == ["a", "b"]
+
+
+def test_the_positions_of_many_groups_are_read_in_one_request_to_each_coordinator(both: BothWays) -> None:
+    both.inner.job = replace(both.inner.job, groups=replace(both.inner.job.groups, include=".*"))
+    both.follow_both_ways()
+    names = [f"g{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        both.inner.at_source(number, name)
+    both.inner.round()
+    requests: list[str] = []
+    clusters = (both.fakes.source, both.fakes.target)
+    for cluster in clusters:
+        note = Run(partial(requests.append, cluster.name))
+        cluster.faults.plant(OFFSET_FETCH, note, times=None)
+    both.inner.round()
+    assert requests == [cluster.name for cluster in clusters for _ in cluster.brokers]
+    for name in names:
+        both.fakes.target.groups[name]["t", 0] = 25
+    both.inner.round()
+    assert {both.fakes.source.groups[name]["t", 0] for name in names} == {20}
+
+
+def test_a_group_follows_in_both_directions_at_a_fraction_of_a_second(following: Following) -> None:
+    groups = replace(following.job.groups, interval_seconds=0.1)
+    following.job = replace(following.job, groups=groups)
+    both = BothWays(following)
+    for step in range(3):
+        both.at_target(18 + step)
+        assert both.look() == (R.RETURNED, 13 + step, 18 + step)
+    assert both.look() == (R.CURRENT, 15, 20)
+    both.at_source(16)
+    assert both.look() == (R.FORWARD, 16, 21)
+
+
+def test_a_group_that_the_source_has_deleted_returns_at_a_fraction_of_a_second(following: Following) -> None:
+    """Rounds use a list of groups from before the commit for up to a second."""
+    groups = replace(following.job.groups, interval_seconds=0.1)
+    following.job = replace(following.job, groups=groups)
+    both = BothWays(following)
+    del both.fakes.source.groups["billing"]
+    both.fakes.source.group_states.pop("billing")
+    both.restart()
+    assert both.inner.look() == (R.GONE, 17)
+    both.at_target(20)
+    assert both.look() == (R.RETURNED, 15, 20)
+    both.at_target(21)
+    both.inner.round()
+    both.fakes.clock.advance(1.0)
+    for _ in range(3):  # the first one begins to list, and the next ones use the list
+        both.inner.round()
+    assert both.look() == (R.CURRENT, 16, 21)
