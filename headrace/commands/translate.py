@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -79,7 +80,8 @@ def translate(
         except Unreachable as error:
             if back:
                 raise
-            moves, as_of_ms = bench.run(plan_without_source(bench, job))
+            moves, as_of_ms, kind = bench.run(plan_without_source(bench, job))
+            job = replace(job, kind=kind)
             _note_age(str(error), as_of_ms, bench.clock.now_ms())
         done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
     if as_json:

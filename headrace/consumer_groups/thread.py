@@ -21,11 +21,13 @@ from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
+from mirror.jobs.groups.both_ways import TwoWayFollower
 from mirror.jobs.groups.follower import FollowJob, GroupFollower
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import GroupKeys
 from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
 from mirror.jobs.progress_logs import progress_log
+from mirror.model.datastreams.consumer_groups import GroupDirection
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.replication.context import EngineContext
@@ -136,7 +138,8 @@ class GroupSynchroniser(BackgroundThread):
     async def _follow(self, context: EngineContext, datastream: Datastream, job: FollowJob) -> None:
         """Synchronise the groups of a datastream until its definition changes."""
         name = datastream.name
-        follower = GroupFollower(context, job, self._log(context, job.destination))
+        kind = TwoWayFollower if job.groups.direction is GroupDirection.BOTH else GroupFollower
+        follower = kind(context, job, self._log(context, job.destination))
         while self._jobs.get(name) is job:
             began = context.loop.now()
             before = self.statuses.get(name, FollowingStatus())

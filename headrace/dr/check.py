@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from headrace.console.resources import WaitCondition, worst_skews
 from headrace.dr.datastreams import require_direction
+from headrace.dr.groups import share_hindrance
 from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NotAuthorized, Refused
 from mirror.jobs.dr.coverage import differing_topics
 from mirror.jobs.dr.fence import denials_at, refuse_own, require_own_rights
 from mirror.jobs.dr.operation import PairState, Switchover
-from mirror.jobs.groups.follower import listed
+from mirror.jobs.groups.decision import FollowReason, group_hindrance
+from mirror.jobs.groups.source import listed
 from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.control.acls import Permission, list_acls
-from mirror.protocol.control.groups import SHARE
+from mirror.protocol.control.groups import SHARE, ListedGroup
 from mirror.protocol.control.rights import AclOperation, cluster_rights
 from mirror.protocol.control.topics import describe_settings
 from mirror.wording import first_few
@@ -183,12 +185,10 @@ class PairCheck:
             for name in (self._plan.origin, self._plan.target)
         )
         for name in sorted(here):
-            if not expression.matches(name):
-                continue
-            if SHARE in (here[name].kind, name in there and there[name].kind):
-                yield CheckItem("groups", WARN, f"share group {name} does not move")
-            elif name in there and there[name].has_members:
-                yield CheckItem("groups", FAIL, f"group {name} has members on {self._plan.target}")
+            if expression.matches(name):
+                target = self._cluster(self._plan.target)
+                found = group_items(target, name, here[name], there.get(name, ListedGroup()))
+                yield from self._session.bench.run(found)
 
     def _clocks(self) -> Iterator[CheckItem]:
         instances = self._session.acts.datastreams.instances()
@@ -202,6 +202,24 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
     for cluster in clusters:
         if cluster in skews and not skews[cluster].is_tolerable:
             yield CheckItem("clocks", WARN, f"{cluster}: {skews[cluster].sentence}")
+
+
+async def group_items(
+    target: Cluster, name: str, here: ListedGroup, there: ListedGroup
+) -> Sequence[CheckItem]:
+    """Return the reasons why a group would not move to the target, and warn of share groups, which may
+    receive records again. `here`, `there`: listing of the group by both clusters. Raises NotAuthorized,
+    Unreachable."""
+    hindrance = group_hindrance(here, there)
+    if hindrance is FollowReason.OTHER_TYPE:
+        return [CheckItem("groups", FAIL, f"group {name} has another type on {target.name}")]
+    if hindrance is FollowReason.MEMBERS:
+        return [CheckItem("groups", FAIL, f"group {name} has members on {target.name}")]
+    if here.kind != SHARE:
+        return []
+    detail = await share_hindrance(target, name, here)
+    again = f"share group {name} may receive records after its start offset again"
+    return [CheckItem("groups", WARN, detail or again)]
 
 
 async def _may_alter(cluster: Cluster) -> bool:

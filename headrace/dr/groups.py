@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.clusters.audits import audit_job
+from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NotFound, NothingStored, Refused, TimedOut
 from mirror.jobs.dr.operation import MovedGroup, Switchover
+from mirror.jobs.groups.decision import FollowReason, group_hindrance
 from mirror.jobs.groups.failover import plan_without_source, stored_groups
-from mirror.jobs.groups.follower import listed
 from mirror.jobs.groups.log import GroupLog
+from mirror.jobs.groups.source import listed
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import (
     AHEAD,
@@ -19,6 +21,7 @@ from mirror.jobs.translate_job import (
     TranslateJob,
     Translator,
     apply_translation,
+    committed_at,
     group_positions,
     moves_of,
 )
@@ -27,7 +30,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.expressions import expression_of
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.protocol.control.groups import SHARE
+from mirror.protocol.control.groups import SHARE, ListedGroup
 from mirror.replication.context import EngineContext
 from mirror.wording import duration_text, first_few
 
@@ -53,49 +56,58 @@ class GroupMove:
         """Commit the positions of groups that match `selection`. Return the groups with committed positions,
         and notes for the operator.
 
-        Raises Refused if a group has members at the target or a position without a counterpart, TimedOut if
-        checkpoints have not reached all positions yet, NotAuthorized, Unreachable.
+        Raises Refused if a group has members or another type at the target, or a position without a
+        counterpart, TimedOut if checkpoints have not reached all positions yet, NotAuthorized, Unreachable.
         """
         expression = expression_of("groups", selection)
         origin = self.bench.cluster(ClusterRef(self.operation.origin))
-        found = await listed(origin)
+        target = self.bench.cluster(ClusterRef(self.operation.target))
+        found, there = await self.bench.loop.together([listed(origin), listed(target)])
         if not found.is_complete:
             raise TimedOut(f"not all brokers of {origin.name} list their groups")
-        moved, remarks = [], []
+        moved: list[MovedGroup] = []
+        remarks: list[str] = []
         for name, group in sorted(found.groups.items()):
             if not expression.matches(name):
                 continue
-            if group.kind == SHARE:
-                remarks.append(f"share group {name} has no committed offsets, and does not move")
+            reason = await share_hindrance(target, name, group)
+            if reason:
+                remarks.append(reason)
                 continue
             if group.has_members:
                 remarks.append(f"group {name} still has members on {origin.name}")
-            moves = await self._move_group(name)
+            moves = await self._move_group(name, group, there.groups.get(name, ListedGroup()))
             ahead = [str(move.here) for move in moves if move.skipped == AHEAD]
             if ahead:
                 where = f"on {self.operation.target} in {first_few(ahead, _NAMES_SHOWN)}"
                 remarks.append(f"group {name} is already ahead {where}")
             if count := sum(move.is_translated for move in moves):
-                moved.append(
-                    MovedGroup(name=name, positions=count, ahead=len(ahead), has_members=group.has_members)
-                )
+                outcome = _moved(name, count, group.kind, ahead=len(ahead), has_members=group.has_members)
+                moved.append(outcome)
+                remarks += _redelivery(outcome)
         return moved, remarks
 
-    async def _move_group(self, name: str) -> list[PositionMove]:
-        """Translate and commit the positions of a group, and return the translations."""
+    async def _move_group(self, name: str, here: ListedGroup, there: ListedGroup) -> list[PositionMove]:
+        """Translate and commit the positions of a group, and return the translations. `here`, `there`:
+        listing of the group by the origin and by the target."""
         done: list[PositionMove] = []
         for configured, datastream in self.present.items():
             definition = self.operation.definitions[datastream]
             origin, target = ClusterRef(self.operation.origin), ClusterRef(self.operation.target)
-            job = TranslateJob(audit_job(definition).state, origin, target, name)
+            job = TranslateJob(audit_job(definition).state, origin, target, name, kind=here.kind)
             stored = await stored_to_translate(self.bench, origin, target, job.state)
             topics = audit_job(definition).selection
             positions = await group_positions(self.bench, job)
-            here = {place: at for place, at in positions.here.items() if topics.matches(place.topic)}
+            present = {place: at for place, at in positions.here.items() if topics.matches(place.topic)}
             try:
-                moves = moves_of(job, stored, GroupPositions(here, positions.there))
+                moves = moves_of(job, stored, GroupPositions(present, positions.there))
             except NotFound:  # the group has no position in topics of this datastream
                 continue
+            if group_hindrance(here, there) is FollowReason.OTHER_TYPE:
+                raise Refused(
+                    f"group {name} has another type on {target}",
+                    advice="rename one of the two groups, or exclude it from dr.NAME.groups",
+                )
             former = await self._former(configured)
             moves = [self._checked(move, stored, former, job) for move in moves]
             if behind := [str(move.here) for move in moves if move.is_left_behind or move.behind]:
@@ -112,39 +124,40 @@ class GroupMove:
         target = ClusterRef(self.operation.target)
         log = await stored_groups(self.bench, target)
         remarks: list[str] = []
-        moved: dict[str, int] = {}
+        moved: dict[str, MovedGroup] = {}
         for datastream in self.present.values():
             state = audit_job(self.operation.definitions[datastream]).state
             for name in sorted(log.names(GroupName(state))):
                 if expression.matches(name):
                     job = TranslateJob(state, ClusterRef(self.operation.origin), target, name)
-                    count, said = await self._move_stored_group(job, log)
-                    moved[name] = moved.get(name, 0) + count
+                    group, said = await self._move_stored_group(job, log)
+                    before = moved.get(name)
+                    total = group.positions + (before.positions if before is not None else 0)
+                    moved[name] = group.model_copy(update={"positions": total})
                     remarks += said
         if not moved:
             remarks.append(f"no group with stored positions at {target} matches {selection}")
-        groups = [
-            MovedGroup(name=name, positions=count, has_members=True) for name, count in moved.items() if count
-        ]
-        return groups, remarks
+        groups = [group for group in moved.values() if group.positions]
+        return groups, remarks + [text for group in groups for text in _redelivery(group)]
 
-    async def _move_stored_group(self, job: TranslateJob, log: GroupLog) -> tuple[int, list[str]]:
+    async def _move_stored_group(self, job: TranslateJob, log: GroupLog) -> tuple[MovedGroup, list[str]]:
         group = f"group {shown(job.group)}"
         try:
             found = await plan_without_source(self.bench, job, log)
             unknown = [move for move in found.moves if self._is_unknown(move)]
             known = [move for move in found.moves if not self._is_unknown(move)]
-            await apply_translation(self.bench, job, known)
+            await apply_translation(self.bench, replace(job, kind=found.kind), known)
         except HeadraceError as error:
             if error.retriable:
                 raise
-            return 0, [f"{group} does not move: {error}"]
+            return _moved(job.group, 0, ""), [f"{group} does not move: {error}"]
         seconds = max(self.bench.clock.now_ms() - found.as_of_ms, 0) / 1000
         remarks = [f"{group} has the positions of {duration_text(seconds)} ago"]
         if unknown:
             named = first_few([str(move.here) for move in unknown], _NAMES_SHOWN)
             remarks.append(f"{group} has no position on {job.destination} in {named}: reset it by time")
-        return sum(move.is_translated for move in known), remarks
+        count = sum(move.is_translated for move in known)
+        return _moved(job.group, count, found.kind, has_members=True), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:
         """Return whether a position has no known counterpart at the target. A position from before the last
@@ -180,3 +193,27 @@ class GroupMove:
         present = move.present
         is_ahead = present is not None and present > found.becomes
         return replace(found, present=present, skipped=AHEAD if is_ahead else "")
+
+
+async def share_hindrance(target: Cluster, name: str, group: ListedGroup) -> str:
+    """Return why a share group cannot move to the target, as a sentence; empty if it can, and for other
+    groups. Raises NotAuthorized, Unreachable."""
+    if group.kind != SHARE:
+        return ""
+    try:
+        await committed_at(target, name, SHARE)
+    except Refused as error:  # the request is unknown
+        return f"share group {name} does not move: {error}"
+    return ""
+
+
+def _moved(name: str, positions: int, kind: str, *, ahead: int = 0, has_members: bool = False) -> MovedGroup:
+    return MovedGroup(
+        name=name, positions=positions, ahead=ahead, has_members=has_members, may_redeliver=kind == SHARE
+    )
+
+
+def _redelivery(group: MovedGroup) -> list[str]:
+    """Return the note on a share group that has moved."""
+    text = f"share group {group.name} may receive records after its start offset again"
+    return [text] if group.may_redeliver else []

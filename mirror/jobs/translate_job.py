@@ -21,10 +21,16 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
+from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.groups import SHARE
 from mirror.protocol.control.offsets import commit_offsets, committed_offsets
-from mirror.protocol.control.share_groups import share_offsets
+from mirror.protocol.control.share_groups import (
+    GROUP_ID_NOT_FOUND,
+    NON_EMPTY_GROUP,
+    alter_share_offsets,
+    share_offsets,
+)
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
@@ -40,7 +46,8 @@ class TranslateJob:
 
     `state`: name of the copy, or group of the datastream. `back`: translate from the destination to the
     source. `as_group`: name of the group on the other cluster; empty for the same name. `rewinds`: also move
-    offsets backward if the group is already ahead.
+    offsets backward if the group is already ahead. `kind`: type of the group, empty if unknown; the positions
+    of a share group are its start offsets.
     """
 
     state: str
@@ -50,6 +57,7 @@ class TranslateJob:
     back: bool = False
     as_group: str = ""
     rewinds: bool = False
+    kind: str = ""
 
     @property
     def sides(self) -> tuple[ClusterRef, ClusterRef]:
@@ -113,7 +121,8 @@ class Translator:
     """
 
     def __init__(self, stored: StoredLanes, *, back: bool) -> None:
-        self._stored = stored
+        self.stored = stored
+        """Lanes that translate."""
         self._back = back
 
     def move(self, place: TopicPartition, offset: int) -> PositionMove:
@@ -122,9 +131,14 @@ class Translator:
         if key is None:
             skipped, behind = NOT_MIRRORED, place.topic in self._topics
             return PositionMove(place, offset, place, -1, skipped=skipped, behind=behind)
-        progress = self._stored.lanes[key]
-        there = self._places(key, progress)[1]
-        if self._stored.is_current(progress) is False:
+        return self.move_in(key, offset)
+
+    def move_in(self, key: LaneKey, offset: int) -> PositionMove:
+        """Translate the next offset that a group would read in a lane. Raises KeyError for an unknown
+        lane."""
+        progress = self.stored.lanes[key]
+        place, there = self._places(key, progress)
+        if self.stored.is_current(progress) is False:
             return PositionMove(place, offset, there, -1, skipped=GONE)
         behind = not self._back and offset > progress.next_offset
         found = self._found(key, progress, offset)
@@ -140,7 +154,7 @@ class Translator:
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)
-        first = progress.next_offset if self._back else self._stored.first_offsets.get(key)
+        first = progress.next_offset if self._back else self.stored.first_offsets.get(key)
         return None if first is None else Translation(first, Precision.END)
 
     @cached_property
@@ -151,7 +165,7 @@ class Translator:
     @cached_property
     def _keys(self) -> Mapping[TopicPartition, LaneKey]:
         """Lanes by partition on the cluster of the given offsets."""
-        lanes = self._stored.lanes
+        lanes = self.stored.lanes
         if not self._back:
             return {key.partition: key for key in lanes}
         return {self._places(key, progress)[0]: key for key, progress in lanes.items()}
@@ -171,9 +185,11 @@ class GroupPositions(NamedTuple):
 
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
-    """Read the group's offsets from both clusters. Raises NotAuthorized, Unreachable."""
+    """Read the group's offsets from both clusters. Raises the errors of `committed_at`."""
     here, there = (bench.cluster(side) for side in job.sides)
-    found = await bench.loop.together([committed_at(here, job.group), committed_at(there, job.target_group)])
+    found = await bench.loop.together(
+        [committed_at(here, job.group, job.kind), committed_at(there, job.target_group, job.kind)]
+    )
     return GroupPositions(*found)
 
 
@@ -216,26 +232,49 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
     """Commit the translations that are not skipped; return their number.
 
-    Raises NotAuthorized, Unreachable; Refused if the group has members on the other cluster.
+    Raises the errors of `commit_positions`.
     """
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:
         return 0
-    await commit_positions(bench.cluster(job.sides[1]), job.target_group, offsets)
+    await commit_positions(bench.cluster(job.sides[1]), job.target_group, offsets, job.kind)
     return len(offsets)
 
 
-async def commit_positions(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets of a group without members. Raises Refused if the group has members, NotAuthorized,
-    Unreachable."""
+def position_commit(
+    group: str, offsets: Mapping[TopicPartition, int], kind: str
+) -> Call[Mapping[TopicPartition, int]]:
+    """Commit offsets of a group without members, or set the start offsets of a share group. The response is
+    an error code for each partition."""
+    return alter_share_offsets(group, offsets) if kind == SHARE else commit_offsets(group, offsets)
+
+
+async def commit_positions(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], kind: str = ""
+) -> None:
+    """Commit offsets of a group of a type without members, or set the start offsets of a share group.
+
+    Raises Refused if the group has members or another type, or if the brokers ignore a start offset;
+    NotAuthorized, Unreachable.
+    """
     codes = await cluster.ask_coordinator(
-        GROUP, group, commit_offsets(group, offsets), lambda found: max(found.values(), default=0)
+        GROUP, group, position_commit(group, offsets, kind), lambda found: max(found.values(), default=0)
     )
-    for place, code in codes.items():
-        if code == Code.UNKNOWN_MEMBER_ID:
+    for place in offsets:
+        code = codes.get(place)
+        if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
             raise Refused(
                 f"group {group} has active members on {cluster.name}",
                 advice="stop its consumers there, or use another group with --as-group",
+            )
+        if code == GROUP_ID_NOT_FOUND:
+            raise Refused(
+                f"group {group} has another type on {cluster.name}", advice="rename one of the two groups"
+            )
+        if code is None:  # Kafka 4.1 ignores start offsets of a share group that does not exist
+            raise Refused(
+                f"{cluster.name} ignores the start offset of share group {group} in {place}",
+                advice="upgrade its brokers, or exclude the group",
             )
         if code:
             doing = f"committing {place} for group {group} on {cluster.name}"

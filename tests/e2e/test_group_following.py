@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -154,3 +155,37 @@ def test_a_group_continues_at_the_destination(
     found = invoked(instance, "translate", *sides, "--as-group", f"{group}-2")
     assert found["as_of_ms"]
     assert [one["offset"] for one in found["positions"]] == [1, 1]
+
+
+def test_a_group_returns_to_the_source(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+    """The group reads at the source, at the destination, and at the source again: each record once."""
+    instance = new_instance("one")
+    source, destination = kafka_pair.source.address, kafka_pair.destination.address
+    topic, group = f"returning-{uuid4().hex[:8]}", f"billing-{uuid4().hex[:8]}"
+    make_topic(source, topic, PARTITIONS)
+    abort_records(source, topic)
+    create = ("--source", "source", "--destination", "destination", "--topics", topic, "--owner", "tests")
+    options = ("--groups", group, "--groups-interval", "1", "--groups-direction", "both")
+    invoked(instance, "datastream", "create", "back", *create, *options)
+    seen: list[tuple[int, int]] = []
+
+    def has_read(read: Callable[[], list[Any]], count: int) -> bool:
+        seen.extend(read())
+        return len(seen) >= count and len({partition for partition, _ in seen}) == PARTITIONS
+
+    def follows(field: str, positions: list[int]) -> bool:
+        found = instance.rest.get("/v1/datastreams/back/consumer-groups")["groups"]
+        exact = [one[field] for group in found for one in group["positions"] if one["is_exact"]]
+        return exact == positions and all(group["follows"] for group in found)
+
+    with numbered_records(source, topic) as written:
+        for address, field, count in ((source, "offset", 300), (destination, "to_offset", 600)):
+            with reading(address, group, topic, "classic") as read:
+                wait_until(partial(has_read, read, count), "records are read")
+            there = group_positions(address, group, topic, PARTITIONS)
+            wait_until(partial(follows, field, there), f"the positions at {field} are followed")
+    with reading(source, group, topic, "classic") as read:
+        wait_until(lambda: has_read(read, sum(written.values())), "all records are read")
+    assert Counter(seen) == {
+        (partition, number): 1 for partition in range(PARTITIONS) for number in range(written[partition])
+    }

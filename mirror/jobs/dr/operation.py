@@ -113,20 +113,22 @@ class StepBegun(PairRecord):
 class MovedGroup(PairRecord):
     """Consumer group whose positions were committed at the target. `positions`: number of these positions.
     `ahead`: number of partitions in which the group was already ahead at the target. `has_members`: True if
-    members at the origin may have committed later positions."""
+    members at the origin may have committed later positions. `may_redeliver`: True for a share group, which
+    may receive records after its start offset again."""
 
     name: str
     positions: int
     ahead: int = 0
     has_members: bool = False
+    may_redeliver: bool = False
 
     @property
     def read_again(self) -> int | None:
         """Number of records that the group reads again at the target although it has committed them at the
         origin. The number is 0 because a switch-over waits for exact positions, and None if members may have
-        continued reading.
+        continued reading, or for a share group.
         """
-        return None if self.has_members else 0
+        return None if self.has_members or self.may_redeliver else 0
 
 
 class AuditedTopic(PairRecord):

@@ -23,10 +23,16 @@ class FollowReason(StrEnum):
     """The position moved forward."""
     RESET = "reset"
     """The group was reset at the source; the position at the destination moved backward, too."""
+    RETURNED = "forward from the destination"
+    """The group has read on at the destination; the position at the source moved forward."""
+    RESET_THERE = "reset at the destination"
+    """The group was reset at the destination; the position at the source moved backward, too."""
     CURRENT = "current"
     """The position at the destination is already equal to the translated position."""
     MEMBERS = "members there"
     """The group has members at the destination."""
+    MEMBERS_HERE = "members at the source"
+    """The group has moved at the destination, and has members at the source."""
     EXCLUDED = "excluded"
     """The datastream does not select the group."""
     NOT_ALLOWED = "not allowed"
@@ -47,6 +53,8 @@ class FollowReason(StrEnum):
     """The position at the destination is ahead, and the group was not reset at the source."""
     TAKEN_OVER = "moved at the destination"
     """Another client changed the position at the destination, and the position at the source is unchanged."""
+    BOTH_CHANGED = "changed at both clusters"
+    """The group has moved at both clusters since the last synchronisation."""
     TWO_WAY = "two-way"
     """The topic is written on both clusters, so a position at one has no counterpart at the other: a commit
     could skip records that precede it only in the order of the destination."""
@@ -60,16 +68,24 @@ class FollowReason(StrEnum):
 
     @property
     def commits(self) -> bool:
-        """Return whether to commit the position."""
+        """Return whether to commit the position, at the source for `RETURNED` and `RESET_THERE`."""
         return self in _COMMITS
 
     @property
     def follows(self) -> bool:
-        """Return whether the position at the destination corresponds to the position at the source."""
+        """Return whether the positions of both clusters correspond."""
         return self in _COMMITS or self is FollowReason.CURRENT
 
 
-_COMMITS: Final = frozenset({FollowReason.NEW, FollowReason.FORWARD, FollowReason.RESET})
+_COMMITS: Final = frozenset(
+    {
+        FollowReason.NEW,
+        FollowReason.FORWARD,
+        FollowReason.RESET,
+        FollowReason.RETURNED,
+        FollowReason.RESET_THERE,
+    }
+)
 
 
 class SyncedPosition(NamedTuple):

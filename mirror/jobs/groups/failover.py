@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from mirror.errors import CorruptData, NotFound, Refused
+from mirror.errors import CorruptData, NotFound
 from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import read_any_group, read_round
 from mirror.jobs.progress_logs import progress_log
@@ -14,16 +14,16 @@ from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob
 from mirror.model.bounds import shown
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.groups import SHARE
 from mirror.replication.context import EngineContext
 
 
 class StoredTranslation(NamedTuple):
     """Translations of a group's last known source positions. `as_of_ms`: time at which the oldest of these
-    positions was read from the source (epoch ms)."""
+    positions was read from the source (epoch ms). `kind`: type of the group, empty if unknown."""
 
     moves: list[PositionMove]
     as_of_ms: int
+    kind: str = ""
 
 
 async def stored_groups(bench: EngineContext, destination: ClusterRef) -> GroupLog:
@@ -37,25 +37,21 @@ async def plan_without_source(
     bench: EngineContext, job: TranslateJob, log: GroupLog | None = None
 ) -> StoredTranslation:
     """Return the offsets to commit, by the last synchronisation. `log`: stored groups, if they were read
-    before. Raises NotFound without positions, Refused for a share group, Unreachable."""
+    before. Raises NotFound without positions, and the errors of `committed_at`."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     log = log or await stored_groups(bench, job.destination)
     records = log.records_under(state)
     rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}
     here: dict[TopicPartition, int] = {}
-    ages = []
+    ages, kind = [], ""
     for key, value in records.items():
         with contextlib.suppress(CorruptData):
             found = read_any_group(key, value)
             if found is None or found.group != job.group:
                 continue
-            if found.kind == SHARE:
-                raise Refused(
-                    f"{shown(job.group)} is a share group, which has no committed offsets",
-                    advice="its start offsets at the destination are those of the last synchronisation",
-                )
             if found.positions:
+                kind = found.kind
                 here |= {place: position.source for place, position in found.positions.items()}
                 ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
@@ -64,8 +60,8 @@ async def plan_without_source(
             f" {job.destination}",
             advice="select the group with --groups before a failover, or reset its offsets by time",
         )
-    there = await committed_at(bench.cluster(job.destination), job.target_group)
-    return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))
+    there = await committed_at(bench.cluster(job.destination), job.target_group, kind)
+    return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages), kind)
 
 
 def _owner(key: bytes) -> bytes:

@@ -31,10 +31,10 @@ from mirror.jobs.groups.record import (
     write_round,
 )
 from mirror.jobs.groups.settled_groups import SettledGroups
-from mirror.jobs.groups.source import Committed, SourceLook, committed_by_group, source_looks
+from mirror.jobs.groups.source import GroupListing, SourceLook, listed, source_looks, with_present
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.stored_lanes import StoredLanes, current_ids
-from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator
+from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, position_commit
 from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
@@ -42,15 +42,14 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
-from mirror.protocol.control.offsets import commit_offsets
-from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, alter_share_offsets
+from mirror.protocol.control.groups import SHARE, ListedGroup
+from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP
 from mirror.replication.context import EngineContext
 
 _READ_AT_ONCE: Final = 200
-"""Maximum number of groups whose positions at the source are kept in memory."""
+"""Maximum number of groups whose positions are kept in memory."""
 _AT_ONCE: Final = 16
-"""Maximum number of groups with requests to the destination in flight."""
+"""Maximum number of groups with commits in flight."""
 _COMMIT_CONNECTIONS: Final = 4
 """Connections to a coordinator for commits: it handles the requests of a connection one by one, and responds
 to a commit only after replication."""
@@ -101,13 +100,6 @@ class FollowJob:
         return self.keys.state
 
 
-class GroupListing(NamedTuple):
-    """Consumer groups of a cluster by name. `is_complete`: True if every broker has listed its groups."""
-
-    groups: Mapping[str, ListedGroup]
-    is_complete: bool
-
-
 class RoundReport(NamedTuple):
     """Result of a round. `groups`: number of groups with positions in the datastream's topics. `hindered`:
     groups that were not synchronised, each with its first reason. `is_complete`: True if every broker of the
@@ -116,29 +108,6 @@ class RoundReport(NamedTuple):
     groups: int
     hindered: Mapping[str, FollowReason]
     is_complete: bool
-
-
-async def listed(cluster: Cluster) -> GroupListing:
-    """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
-    fail."""
-    await cluster.refresh(())
-    found: dict[str, ListedGroup] = {}
-    failure: HeadraceError | None = None
-    answered = 0
-    for broker in sorted(cluster.brokers):
-        try:
-            listing = await cluster.ask(list_groups(), broker)
-            if listing.error:
-                doing = f"listing the groups of broker {broker}"
-                raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
-        except HeadraceError as error:
-            failure = error
-        else:
-            found.update(listing.groups)
-            answered += 1
-    if failure is not None and not answered:
-        raise failure
-    return GroupListing(found, failure is None)
 
 
 async def stored_groups(context: EngineContext, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
@@ -177,10 +146,8 @@ class GroupFollower:
         here, there = listings
         hindered: dict[str, FollowReason] = {}
         count = 0
-        source = self._context.cluster(self._job.source)
         for start in range(0, len(names), _READ_AT_ONCE):
-            chunk = names[start : start + _READ_AT_ONCE]
-            looks = await source_looks(source, chunk, (here.groups, there.groups), self._job.topics)
+            looks = await self._looks(names[start : start + _READ_AT_ONCE], here.groups, there.groups)
             _require_source(looks)
             now = self._context.loop.now()
             settled = {look.name: one for look in looks if (one := self._settled.of(look, now)) is not None}
@@ -235,6 +202,19 @@ class GroupFollower:
         self._settled.keep(selected)
         self._selected, self._listings, self._listed_until = selected, (here, there), listed_until
 
+    async def _looks(
+        self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
+    ) -> list[SourceLook]:
+        """Read the groups' current positions at the source. `here`, `there`: groups of the source and of the
+        destination."""
+        source = self._context.cluster(self._job.source)
+        return await source_looks(source, names, (here, there), self._job.topics)
+
+    async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
+        """Read the positions at the destination immediately before the commits."""
+        kinds = {look.name: look.here.kind for look in looks if look.here is not None and look.offsets}
+        return await with_present(self._context.cluster(self._job.destination), looks, kinds)
+
     async def _translator(self) -> Translator:
         """Read the stored lanes and the current ids of their topics."""
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
@@ -262,14 +242,9 @@ class GroupFollower:
             before = [
                 self._stored(self._log.record(self._job.keys.of(look.name)), look.name) for look in chunk
             ]
-            asked_at = self._context.loop.now()
-            kinds = {look.name: look.here.kind for look in chunk if look.here is not None and look.offsets}
-            present = await committed_by_group(self._context.cluster(self._job.destination), kinds)
             found = await self._context.loop.together(
-                self._follow(
-                    self._positioned(old, look), old, look, translator, (asked_at, present.get(look.name, {}))
-                )
-                for look, old in zip(chunk, before, strict=True)
+                self._follow(self._positioned(old, look), old, with_target, translator)
+                for look, with_target, old in zip(chunk, await self._with_present(chunk), before, strict=True)
             )
             await self._save(found, before)
             done += found
@@ -280,7 +255,7 @@ class GroupFollower:
         if look.here is None:
             return replace(before, reason=FollowReason.GONE, detail="")
         if look.error is not None:
-            return _failed(replace(before, kind=look.here.kind), look.error)
+            return failed_group(replace(before, kind=look.here.kind), look.error)
         positions = {}
         for place, offset in look.offsets.items():
             old = before.positions.get(place)
@@ -290,33 +265,31 @@ class GroupFollower:
         return replace(before, kind=look.here.kind, reason=None, detail="", positions=positions)
 
     async def _follow(
-        self,
-        group: FollowedGroup,
-        before: FollowedGroup,
-        look: SourceLook,
-        translator: Translator,
-        target: tuple[float, Committed],
+        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
     ) -> FollowedGroup:
-        """Commit the positions of a group if commits are permitted, and return the new state of the group.
-        `target`: time at which the positions at the destination were requested, and the positions."""
-        if look.here is None or group.reason is not None or not group.positions:
+        """Commit the positions of a group if commits are permitted, and return the new state of the group."""
+        if group.reason is not None or not group.positions:
             return group
-        hindrance = group_hindrance(look.here, look.there)
-        if hindrance is FollowReason.OTHER_TYPE:
-            return replace(group, reason=hindrance)
+        if look.here is not None and group_hindrance(look.here, look.there) is FollowReason.OTHER_TYPE:
+            return replace(group, reason=FollowReason.OTHER_TYPE)
+        return await self._commit_moves(group, before, look, translator)
+
+    async def _commit_moves(
+        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+    ) -> FollowedGroup:
+        """Commit positions at the destination, and return the new state of the group."""
         cluster = self._context.cluster(self._job.destination)
+        hindrance = FollowReason.MEMBERS if look.there.has_members else None
         try:
             moves = {
                 place: self._moved(translator, place, position.source)
                 for place, position in group.positions.items()
             }
-            asked_at, present = target
-            if isinstance(present, HeadraceError):
-                raise present
-            if self._context.loop.now() - asked_at > _FRESH_SECONDS:
-                raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
+            if look.error is not None:
+                raise look.error
+            self._require_fresh(look.asked_at, group, cluster)
             decided = {
-                place: _decided(position, moves[place], present, hindrance)
+                place: _decided(position, moves[place], look.present, hindrance)
                 for place, position in group.positions.items()
             }
             wanted = {
@@ -324,9 +297,9 @@ class GroupFollower:
                 for place, position in decided.items()
                 if position.reason.commits
             }
-            codes = await self._commit(group, wanted) if wanted else {}
+            codes = await self._commit(cluster, group, wanted) if wanted else {}
         except HeadraceError as error:
-            return _failed(replace(group, positions=before.positions or group.positions), error)
+            return failed_group(replace(group, positions=before.positions or group.positions), error)
         return replace(
             group,
             positions={
@@ -334,6 +307,12 @@ class GroupFollower:
                 for place, position in decided.items()
             },
         )
+
+    def _require_fresh(self, asked_at: float, group: FollowedGroup, cluster: Cluster) -> None:
+        """Raise TimedOut if the positions of a group, requested at `asked_at` (monotonic seconds), are too
+        old for a commit."""
+        if self._context.loop.now() - asked_at > _FRESH_SECONDS:
+            raise TimedOut(f"positions of group {group.group} on {cluster.name} took too long to read")
 
     def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
         """Translate a position, unless records without a counterpart might be skipped."""
@@ -348,15 +327,13 @@ class GroupFollower:
         return move
 
     async def _commit(
-        self, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
+        self, cluster: Cluster, group: FollowedGroup, wanted: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.
 
         Does not retry: the next round reads all positions again.
         """
-        cluster = self._context.cluster(self._job.destination)
-        commit = alter_share_offsets if group.kind == SHARE else commit_offsets
-        call = commit(group.group, wanted)
+        call = position_commit(group.group, wanted, group.kind)
         lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
         return await cluster.ask_coordinator_once(
             GROUP,
@@ -388,12 +365,22 @@ def _require_source(looks: Sequence[SourceLook]) -> None:
         raise errors[0]
 
 
-def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
+def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
     """Return the group with the reason why none of its positions could be synchronised."""
     reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
     if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
         reason = FollowReason.SHARE_GROUP
     return replace(group, reason=reason, detail=reason_of(error))
+
+
+def untranslated_reason(move: PositionMove) -> FollowReason:
+    """Return why a position has no counterpart."""
+    return _UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET)
+
+
+def is_exact_move(move: PositionMove) -> bool:
+    """Return whether all records before the position are mirrored, so that its translation is final."""
+    return not move.behind and move.precision != Precision.BEFORE
 
 
 def _decided(
@@ -406,28 +393,31 @@ def _decided(
     target = present.get(move.there)
     position = position._replace(target=target, copy=move.there)
     if not move.is_translated:
-        return position._replace(
-            reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False
-        )
-    is_exact = not move.behind and move.precision != Precision.BEFORE
+        return position._replace(reason=untranslated_reason(move), is_exact=False)
     reason = decide(position.source, target, move.becomes, position.synced)
     if hindrance is not None and reason is not FollowReason.CURRENT:
         reason = hindrance
     synced = (
         SyncedPosition(position.source, move.becomes) if reason is FollowReason.CURRENT else position.synced
     )
-    return position._replace(reason=reason, is_exact=is_exact, synced=synced)
+    return position._replace(reason=reason, is_exact=is_exact_move(move), synced=synced)
 
 
 def _committed(position: FollowedPosition, wanted: int | None, code: int | None) -> FollowedPosition:
     """Return the position after a commit. `wanted`: offset of the commit, None if no commit was sent. `code`:
-    error code of the commit, None if the response has none: Kafka 4.1 ignores some start offsets."""
+    error code of the commit, None if the response has none."""
     if wanted is None:
         return position
     if code == Code.NONE:
         return position._replace(target=wanted, synced=SyncedPosition(position.source, wanted))
+    return position._replace(reason=refusal_of(code))
+
+
+def refusal_of(code: int | None) -> FollowReason:
+    """Return why a position was not committed. `code`: error code of the commit, None if the response has
+    none: Kafka 4.1 ignores some start offsets."""
     if code in (Code.UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
-        return position._replace(reason=FollowReason.MEMBERS)
+        return FollowReason.MEMBERS
     if code == GROUP_ID_NOT_FOUND:
-        return position._replace(reason=FollowReason.OTHER_TYPE)
-    return position._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)
+        return FollowReason.OTHER_TYPE
+    return FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED

@@ -12,7 +12,6 @@ from mirror.jobs.groups.record import read_any_group
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
-from mirror.protocol.control.groups import SHARE
 from mirror.replication.progress_log import ProgressLog
 
 
@@ -61,6 +60,6 @@ class GroupLog(ProgressLog):
         for key, value in self.records_under(group).items():
             with suppress(CorruptData):
                 found = read_any_group(key, value)
-                if found is not None and found.positions and found.kind != SHARE:
+                if found is not None and found.positions:
                     names.add(found.group)
         return names

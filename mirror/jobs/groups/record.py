@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
+from mirror.jobs.groups.lead import Lead, PendingCommit, Side
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.groups import SHARE
@@ -30,7 +31,7 @@ class FollowedPosition(NamedTuple):
     `source`: committed offset at the source. `target`: committed offset at the destination, None if there is
     none. `copy`: partition at the destination. `is_exact`: True if all records before the position are
     mirrored; otherwise the position at the destination is a lower bound. `synced`: offsets as of the last
-    synchronisation.
+    synchronisation. `lead`: cluster that led, None for a group that follows to the destination only.
     """
 
     source: int
@@ -39,6 +40,7 @@ class FollowedPosition(NamedTuple):
     reason: FollowReason
     is_exact: bool = False
     synced: SyncedPosition | None = None
+    lead: Lead | None = None
 
     @property
     def follows(self) -> bool:
@@ -120,7 +122,10 @@ def _encoded(name: str) -> str:
 def write_group(found: FollowedGroup) -> bytes:
     """Return the record value for a consumer group."""
     topics: dict[str, dict[str, list[Any]]] = {}
+    leads: dict[str, dict[str, list[Any]]] = {}
     for place, position in sorted(found.positions.items()):
+        if position.lead is not None:
+            leads.setdefault(place.topic, {})[str(place.partition)] = _written_lead(position.lead)
         partitions = topics.setdefault(place.topic, {})
         partitions[str(place.partition)] = [
             position.source,
@@ -138,6 +143,7 @@ def write_group(found: FollowedGroup) -> bytes:
         "detail": found.detail,
         "changed_ms": found.changed_ms,
         "topics": topics,
+        **({"leads": leads} if leads else {}),  # apart, so that earlier versions read the positions
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -146,8 +152,13 @@ def read_group(value: bytes) -> FollowedGroup:
     """Parse the record value of a consumer group. Raises CorruptData, NewerFormat."""
     document = _document(value)
     try:
+        leads = {
+            TopicPartition(topic, int(number)): _lead(row)
+            for topic, partitions in document.get("leads", {}).items()
+            for number, row in partitions.items()
+        }
         positions = {
-            TopicPartition(topic, int(number)): _position(int(number), row)
+            (place := TopicPartition(topic, int(number))): _position(int(number), row, leads.get(place))
             for topic, partitions in document["topics"].items()
             for number, row in partitions.items()
         }
@@ -160,16 +171,35 @@ def read_group(value: bytes) -> FollowedGroup:
             positions,
             int(document["changed_ms"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise CorruptData(f"the stored state of a consumer group is unreadable: {error!r}") from error
 
 
-def _position(number: int, row: list[Any]) -> FollowedPosition:
+def _written_lead(lead: Lead) -> list[Any]:
+    intent = None if lead.intent is None else [lead.intent.leader.value, *lead.intent.positions]
+    return [lead.leader.value, lead.seen, intent]
+
+
+def _lead(row: list[Any]) -> Lead:
+    leader, seen, intent = row
+    return Lead(
+        Side(leader),
+        None if seen is None else _pair(seen),
+        None if intent is None else PendingCommit(Side(intent[0]), _pair(intent[1:])),
+    )
+
+
+def _pair(row: list[Any]) -> SyncedPosition:
+    source, target = row
+    return SyncedPosition(int(source), int(target))
+
+
+def _position(number: int, row: list[Any], lead: Lead | None) -> FollowedPosition:
     source, target, topic, reason, is_exact, *synced = row
-    last = SyncedPosition(int(synced[0]), int(synced[1])) if synced else None
+    last = _pair(synced[:2]) if synced else None
     present = None if target is None else int(target)
     copy = TopicPartition(str(topic), number)
-    return FollowedPosition(int(source), present, copy, _reason(reason), bool(is_exact), last)
+    return FollowedPosition(int(source), present, copy, _reason(reason), bool(is_exact), last, lead)
 
 
 def _reason(text: str) -> FollowReason:

@@ -1,4 +1,5 @@
-"""Reads the positions of consumer groups, many groups in one request where brokers support it (KIP-709)."""
+"""Lists consumer groups, and reads their positions, many groups in one request where brokers support it
+(KIP-709)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from mirror.jobs.groups.decision import group_hindrance
 from mirror.jobs.translate_job import committed_at
 from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import SHARE, ListedGroup
+from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
 from mirror.protocol.control.offsets import (
     MANY_GROUPS_FROM,
     OFFSET_FETCH,
@@ -31,23 +32,57 @@ Committed = Mapping[TopicPartition, int] | HeadraceError
 """Positions of a group, or the error of reading them."""
 
 
+class GroupListing(NamedTuple):
+    """Consumer groups of a cluster by name. `is_complete`: True if every broker has listed its groups."""
+
+    groups: Mapping[str, ListedGroup]
+    is_complete: bool
+
+
 class SourceLook(NamedTuple):
     """A group at the beginning of a round. `here`, `there`: listing of the group by the source (None if
-    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading the
-    positions."""
+    missing) and by the destination. `offsets`: positions at the source. `error`: error of reading positions.
+    `present`: positions at the destination, if they were read, requested at `asked_at` (monotonic
+    seconds)."""
 
     name: str
     here: ListedGroup | None
     there: ListedGroup
     offsets: Mapping[TopicPartition, int]
     error: HeadraceError | None = None
+    present: Mapping[TopicPartition, int] = {}
+    asked_at: float = 0.0
 
     @property
     def mark(self) -> Hashable:
-        """Fingerprint that changes if the listing or a source position of the group changes."""
+        """Fingerprint that changes if the listing or a position of the group changes."""
         if self.here is None or self.error is not None:
             return object()
-        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
+        offsets = (hash(frozenset(found.items())) for found in (self.offsets, self.present))
+        return group_hindrance(self.here, self.there), *offsets
+
+
+async def listed(cluster: Cluster) -> GroupListing:
+    """Return the groups of all brokers that respond. Raises Unreachable or NotAuthorized if all brokers
+    fail."""
+    await cluster.refresh(())
+    found: dict[str, ListedGroup] = {}
+    failure: HeadraceError | None = None
+    answered = 0
+    for broker in sorted(cluster.brokers):
+        try:
+            listing = await cluster.ask(list_groups(), broker)
+            if listing.error:
+                doing = f"listing the groups of broker {broker}"
+                raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
+        except HeadraceError as error:
+            failure = error
+        else:
+            found.update(listing.groups)
+            answered += 1
+    if failure is not None and not answered:
+        raise failure
+    return GroupListing(found, failure is None)
 
 
 async def source_looks(
@@ -70,6 +105,23 @@ async def source_looks(
             mine = {place: offset for place, offset in offsets.items() if topics.matches(place.topic)}
             looks.append(look._replace(offsets=mine))
     return looks
+
+
+async def with_present(
+    cluster: Cluster, looks: Sequence[SourceLook], kinds: Mapping[str, str]
+) -> list[SourceLook]:
+    """Return the groups with their current positions at the destination. `kinds`: types of the groups that
+    may have positions."""
+    asked_at = cluster.loop.now()
+    found = await committed_by_group(cluster, kinds)
+    read = []
+    for look in looks:
+        present = found.get(look.name, {})
+        if isinstance(present, HeadraceError):
+            read.append(look._replace(error=present))
+        else:
+            read.append(look._replace(present=present, asked_at=asked_at))
+    return read
 
 
 async def committed_by_group(cluster: Cluster, kinds: Mapping[str, str]) -> dict[str, Committed]:

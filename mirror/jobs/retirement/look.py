@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from mirror.client.cluster import Cluster
 from mirror.coordination.retirement.topic_use import ClusterLook, TopicLook, TopicReader
 from mirror.errors import HeadraceError, Refused, Unreachable
-from mirror.jobs.groups.follower import listed
+from mirror.jobs.groups.source import listed
 from mirror.jobs.translate_job import committed_at
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import Call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,13 +15,28 @@ from mirror.model.expressions import Expression, expression_of
 INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
+DIRECTION: Final = "headrace-groups-direction"
 """Metadata keys. The keys lack the prefix `headrace.`, so that older versions keep them."""
-FIELDS: Final = {INCLUDE: "include", EXCLUDE: "exclude", INTERVAL: "interval_seconds"}
+FIELDS: Final = {
+    INCLUDE: "include",
+    EXCLUDE: "exclude",
+    INTERVAL: "interval_seconds",
+    DIRECTION: "direction",
+}
 DEFAULT_SECONDS: Final = 5
 SHORTEST_SECONDS: Final = 0.1
 LONGEST_SECONDS: Final = 3_600
 _USUAL_CHECKPOINT_SECONDS: Final = 2.0
 LONGEST_EXPRESSION: Final = 4_096
+
+
+class GroupDirection(StrEnum):
+    """Directions in which the positions of a group follow."""
+
+    FORWARD = "forward"
+    """From the source to the destination."""
+    BOTH = "both"
+    """From the cluster at which the group reads to the other one."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,7 @@ class FollowingGroups:
     include: str | None = None
     exclude: str | None = None
     interval_seconds: float = DEFAULT_SECONDS
+    direction: GroupDirection = GroupDirection.FORWARD
 
     def __post_init__(self) -> None:
         assert self._included is not None or not self.include  # compile now to reject it early
@@ -79,6 +96,11 @@ def read_interval(label: str, value: str) -> object:
     return bounds.decimal(label, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
+def read_direction(label: str, value: object) -> GroupDirection:
+    """Parse a direction. Raises InvalidRequest."""
+    return bounds.choice(label, GroupDirection, value)
+
+
 def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
     """Return the selection of groups in a datastream's metadata. Raises InvalidRequest."""
     found: dict[str, Any] = {field: metadata[key] for key, field in FIELDS.items() if key in metadata}
@@ -86,4 +108,6 @@ def groups_from(metadata: Mapping[str, str]) -> FollowingGroups:
         return NO_GROUPS
     if INTERVAL in metadata:
         found["interval_seconds"] = float(metadata[INTERVAL])
+    if DIRECTION in metadata:
+        found["direction"] = read_direction(DIRECTION, metadata[DIRECTION])
     return FollowingGroups(**found)

@@ -75,6 +75,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     consumer_groups.INCLUDE: consumer_groups.read_expression,
     consumer_groups.EXCLUDE: consumer_groups.read_expression,
     consumer_groups.INTERVAL: consumer_groups.read_interval,
+    consumer_groups.DIRECTION: consumer_groups.read_direction,
     CATCH_UP: read_catch_up,
     PLACEMENT: read_knobs,
     START_POSITIONS: read_positions,

@@ -294,6 +294,16 @@ OPTIONS: Final = (
         least=consumer_groups.SHORTEST_SECONDS,
         most=consumer_groups.LONGEST_SECONDS,
     ),
+    DatastreamOption(
+        ("groups", "direction"),
+        consumer_groups.GroupDirection,
+        "Direction in which positions follow: to the destination only, or to the cluster at which the group"
+        " does not read.",
+        "Direction in which positions follow.",
+        flag="groups_direction",
+        key=consumer_groups.DIRECTION,
+        default=consumer_groups.GroupDirection.FORWARD,
+    ),
 )
 """All options except topics, clusters, start and objectives, whose fields are defined separately."""
 

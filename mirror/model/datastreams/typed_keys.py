@@ -71,9 +71,9 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
     if option.key == EXCLUDED_SETTINGS:
         return sorted(excluded_settings(metadata))
     if option.key in FIELDS:
-        return getattr(groups_from(metadata), option.field)
-    if option.key in _READERS:
-        value: Any = _READERS[option.key](metadata)
+        value: Any = getattr(groups_from(metadata), option.field)
+    elif option.key in _READERS:
+        value = _READERS[option.key](metadata)
     else:
         value = getattr(policy, option.field)
     if isinstance(value, StrEnum):

@@ -46,7 +46,12 @@ FULL: dict[str, Any] = {
         "transforms": ["drop-header:a", "keep-keys:b"],
     },
     "quota": {"bytes_per_second": 1000},
-    "groups": {"include": "billing|audit", "exclude": "connect-.*", "interval_seconds": 2},
+    "groups": {
+        "include": "billing|audit",
+        "exclude": "connect-.*",
+        "interval_seconds": 2,
+        "direction": "both",
+    },
     "limits": {"min_tasks": 2, "max_tasks": 5, "max_partitions_per_task": 10},
     "objective": {"milliseconds": 500, "percentile": 99.9},
     "objectives": [
@@ -92,6 +97,7 @@ CHOICES = {
     "headrace-groups": "billing|audit",
     "headrace-groups-exclude": "connect-.*",
     "headrace-groups-interval": "2",
+    "headrace-groups-direction": "both",
     "headrace-placement": "capacity learned, messages 5000, utilisation 80, headroom 0.3, strategy simple, "
     "provider none",
     "headrace-start-positions": '{"orders":{"0":12,"3":0}}',
@@ -134,7 +140,12 @@ def test_what_is_not_given_has_a_default(client: Client) -> None:
         "path": "auto",
         "transforms": [],
     }
-    assert answer["groups"] == {"include": None, "exclude": None, "interval_seconds": 5}
+    assert answer["groups"] == {
+        "include": None,
+        "exclude": None,
+        "interval_seconds": 5,
+        "direction": "forward",
+    }
     assert answer["start"] == "earliest"
     assert answer["limits"] == {"min_tasks": 1, "max_tasks": None, "max_partitions_per_task": None}
     assert answer["objective"] is None
@@ -348,6 +359,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"groups": {"include": ""}}, "groups"),
         ({"groups": {"interval_seconds": 0.05}}, "groups.interval_seconds"),
         ({"metadata": {"owner": "x", "headrace-groups-interval": "nan"}}, "'nan'"),
+        ({"groups": {"direction": "back"}}, "groups.direction"),
         ({"metadata": {"owner": "x", "headrace-monitor": "sleep"}}, "cannot be 'sleep'"),
         ({"placement": {"capacity_bytes_per_second": 0}}, "placement.capacity_bytes_per_second"),
         ({"placement": {"capacity_bytes_per_second": "much"}}, "placement.capacity_bytes_per_second"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from headrace.dr.book import PairBook
-from headrace.dr.check import WARN, clock_items
+from headrace.dr.check import FAIL, WARN, CheckItem, clock_items, group_items
 from headrace.dr.datastreams import opposite, require_direction
 from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
@@ -18,11 +19,15 @@ from mirror.errors import IllegalTransition, Refused, TimedOut, Unreachable, Ver
 from mirror.jobs.dr.driver import Driver
 from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
 from mirror.jobs.dr.settings import PairSettings
+from mirror.jobs.groups.source import listed
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import is_legal_topic
+from mirror.protocol.control.groups import ListedGroup
+from tests.fakes.broker.faults import Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.node_store import FakeZooKeeper
 
+OFFSET_COMMIT, DESCRIBE_SHARE, ALTER_SHARE = 8, 90, 91
 CLUSTERS: Final = {"east": ClusterRef("source"), "west": ClusterRef("destination")}
 FRESH: Final = PairState(name="p/1", active="source", datastreams={"orders": "orders"})
 PAIR: Final = PairSettings(primary="source", standby="destination", datastreams=["orders"])
@@ -196,20 +201,84 @@ def mover(fakes: MirroredFakes) -> GroupMove:
 def test_groups_move_with_the_datastream(copied: MirroredFakes) -> None:
     place = ("t", 0)
     copied.source.groups.update({"bill": {place: 12}, "audit": {place: 3}, "bill-2": {("u", 0): 1}})
-    copied.source.group_states["bill-share"] = ("Share", "Empty")
     moved, remarks = copied.context.run(mover(copied).move("bill.*"))
     assert copied.target.groups["bill"] == {place: 12}
-    assert {"audit", "bill-2", "bill-share"}.isdisjoint(copied.target.groups)
+    assert {"audit", "bill-2"}.isdisjoint(copied.target.groups)
     assert [(group.name, group.positions, group.read_again) for group in moved] == [("bill", 1, 0)]
-    assert len(remarks) == 1
+    assert remarks == []
     assert copied.context.run(mover(copied).move("bill.*")) == (moved, remarks)
 
 
-def test_a_group_with_members_there_is_refused(copied: MirroredFakes) -> None:
+@pytest.mark.parametrize("kind", ["Classic", "Consumer", "Streams", "Share"])
+def test_groups_of_each_type_move(copied: MirroredFakes, kind: str) -> None:
+    commits: list[str] = []
+    for key in (OFFSET_COMMIT, ALTER_SHARE):
+        copied.target.faults.plant(key, Run(partial(commits.append, str(key))), times=None)
     copied.source.groups["bill"] = {("t", 0): 12}
-    copied.target.group_states["bill"] = ("Classic", "Stable")
-    with pytest.raises(Refused):
+    copied.source.group_states["bill"] = (kind, "Empty")
+    is_share = kind == "Share"
+    moved, remarks = copied.context.run(mover(copied).move("bill"))
+    assert copied.target.groups["bill"] == {("t", 0): 12}
+    assert commits == [str(ALTER_SHARE if is_share else OFFSET_COMMIT)]
+    assert [(group.positions, group.may_redeliver) for group in moved] == [(1, is_share)]
+    assert moved[0].read_again == (None if is_share else 0)
+    assert ["again" in remark for remark in remarks] == [True] * is_share
+    copied.target.groups["bill"]["t", 0] = 15
+    (again,), _ = copied.context.run(mover(copied).move("bill"))
+    assert (again.ahead, copied.target.groups["bill"]) == (1, {("t", 0): 15})
+
+
+@pytest.mark.parametrize("kind", ["Classic", "Streams", "Share"])
+def test_a_group_with_members_there_is_refused(copied: MirroredFakes, kind: str) -> None:
+    copied.source.groups["bill"] = {("t", 0): 12}
+    copied.source.group_states["bill"] = (kind, "Empty")
+    copied.target.group_states["bill"] = (kind, "Stable")
+    with pytest.raises(Refused, match="members"):
         copied.context.run(mover(copied).move("bill"))
+    (item,) = checked(copied)
+    assert (item.grade, "members" in item.detail) == (FAIL, True)
+
+
+@pytest.mark.parametrize("kinds", [("Share", "Classic"), ("Consumer", "Share"), ("Share", "Streams")])
+def test_a_group_of_another_type_there_is_refused(copied: MirroredFakes, kinds: tuple[str, str]) -> None:
+    copied.source.groups["bill"] = {("t", 0): 12}
+    for cluster, kind in zip((copied.source, copied.target), kinds, strict=True):
+        cluster.group_states["bill"] = (kind, "Empty")
+    with pytest.raises(Refused, match="another type"):
+        copied.context.run(mover(copied).move("bill"))
+    (item,) = checked(copied)
+    assert (item.grade, "another type" in item.detail) == (FAIL, True)
+
+
+def test_brokers_without_share_groups_are_reported(copied: MirroredFakes) -> None:
+    copied.source.groups["bill"] = {("t", 0): 12}
+    copied.source.group_states["bill"] = ("Share", "Empty")
+    (item,) = checked(copied)
+    assert (item.grade, "again" in item.detail) == (WARN, True)
+    copied.target.newest_versions[DESCRIBE_SHARE] = -1
+    moved, (remark,) = copied.context.run(mover(copied).move("bill"))
+    assert (moved, "does not move" in remark) == ([], True)
+    (item,) = checked(copied)
+    assert (item.grade, item.detail) == (WARN, remark)
+
+
+def test_a_start_offset_that_the_brokers_ignore_is_refused(copied: MirroredFakes) -> None:
+    copied.source.groups["bill"] = {("t", 0): 12}
+    copied.source.group_states["bill"] = ("Share", "Empty")
+    copied.target.ignores_start_offsets = True
+    with pytest.raises(Refused, match="ignores"):
+        copied.context.run(mover(copied).move("bill"))
+
+
+def checked(fakes: MirroredFakes) -> Sequence[CheckItem]:
+    """Return the results of the check of group `bill`."""
+
+    async def check() -> Sequence[CheckItem]:
+        sides = [fakes.context.cluster(CLUSTERS[name]) for name in ("east", "west")]
+        here, there = [(await listed(side)).groups for side in sides]
+        return await group_items(sides[1], "bill", here["bill"], there.get("bill", ListedGroup()))
+
+    return fakes.context.run(check())
 
 
 def test_a_position_beyond_the_checkpoints_is_waited_for(copied: MirroredFakes) -> None:

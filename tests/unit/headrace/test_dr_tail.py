@@ -207,7 +207,7 @@ def test_the_size_of_a_backlog_is_estimated_by_its_first_records(fakes: Mirrored
 
 def test_groups_move_without_the_lost_cluster(fakes: MirroredFakes) -> None:
     keys = GroupKeys(GroupName("shared"), DatastreamName("orders"))
-    stored = {"bill": 12, "bill-2": 30, "audit": 3, "busy-bill": 4}
+    stored = {"bill": 12, "bill-2": 30, "audit": 3, "busy-bill": 4, "bill-share": 7, "bill-streams": 8}
 
     async def store() -> None:
         log = fakes.context.progress(TARGET)
@@ -233,9 +233,15 @@ def test_groups_move_without_the_lost_cluster(fakes: MirroredFakes) -> None:
     assert [(one.name, one.positions, one.read_again) for one in groups] == [
         ("bill", 1, None),
         ("bill-2", 1, None),
+        ("bill-share", 1, None),
+        ("bill-streams", 1, None),
     ]
+    assert [one.may_redeliver for one in groups] == [False, False, True, False]
     assert (fakes.target.groups["bill"], fakes.target.groups["bill-2"]) == ({("t", 0): 12}, {("t", 0): 20})
     assert {"audit", "busy-bill"}.isdisjoint(fakes.target.groups)
+    assert fakes.target.group_states["bill-share"] == ("Share", "Empty")
+    assert fakes.target.groups["bill-share"] == {("t", 0): 7}
+    assert [remark for remark in remarks if "bill-share" in remark and "again" in remark]
     assert [remark for remark in remarks if "busy-bill" in remark and "does not move" in remark]
     groups, remarks = fakes.context.run(mover.move_stored("nothing"))
     assert (groups, len(remarks)) == ([], 1)
@@ -243,7 +249,8 @@ def test_groups_move_without_the_lost_cluster(fakes: MirroredFakes) -> None:
 
 def a_group(name: str, offset: int) -> FollowedGroup:
     position = FollowedPosition(offset, None, PLACE, FollowReason.CURRENT)
-    return FollowedGroup(name, "Classic", positions={PLACE: position}, changed_ms=1)
+    kind = name.partition("-")[2] if name.startswith("bill-s") else "classic"
+    return FollowedGroup(name, kind, positions={PLACE: position}, changed_ms=1)
 
 
 LANE: Final = LaneProgress(Ledger(20), OffsetMap())

@@ -28,7 +28,7 @@ EVERYTHING = """
     --objective-percentile 95 --monitor observe --canary --audit sampled
     --capacity 20971520 --capacity-messages 5000 --utilisation 80 --headroom 0.3
     --strategy simple --load-provider none
-    --groups g.* --exclude-groups g1 --groups-interval 0.5 --set note=a=b
+    --groups g.* --exclude-groups g1 --groups-interval 0.5 --groups-direction both --set note=a=b
 """
 OBJECTIVES = ("--slo", "within 2 s, 99.5 %", "--slo", "p95 within 500 ms over 5 m, 99 % over 7 d")
 DEFINITION = {
@@ -81,7 +81,7 @@ DEFINITION = {
     "monitor": "observe",
     "canary": True,
     "audit": "sampled",
-    "groups": {"include": "g.*", "exclude": "g1", "interval_seconds": 0.5},
+    "groups": {"include": "g.*", "exclude": "g1", "interval_seconds": 0.5, "direction": "both"},
     "placement": {
         "capacity_bytes_per_second": 20971520,
         "capacity_messages_per_second": 5000,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
+from mirror.jobs.groups.lead import Lead, PendingCommit, Side
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
@@ -28,12 +29,19 @@ OTHER = GroupKeys(GroupName("orders"), DatastreamName("orders-3"))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _OFFSETS = st.integers(0, 2**63 - 1)
 _REASONS = st.sampled_from(FollowReason)
+_PAIRS = st.builds(SyncedPosition, _OFFSETS, _OFFSETS)
+_LEADS = st.none() | st.builds(
+    Lead,
+    st.sampled_from(Side),
+    st.none() | _PAIRS,
+    st.none() | st.builds(PendingCommit, st.sampled_from(Side), _PAIRS),
+)
 _PLACES = st.builds(TopicPartition, st.sampled_from(["t", "u.v"]), st.integers(0, 9))
 
 
 @st.composite
 def _positions(draw: st.DrawFn) -> dict[TopicPartition, FollowedPosition]:
-    synced = st.none() | st.builds(SyncedPosition, _OFFSETS, _OFFSETS)
+    synced = st.none() | _PAIRS
     return {
         place: FollowedPosition(
             draw(_OFFSETS),
@@ -42,6 +50,7 @@ def _positions(draw: st.DrawFn) -> dict[TopicPartition, FollowedPosition]:
             draw(_REASONS),
             draw(st.booleans()),
             draw(synced),
+            draw(_LEADS),
         )
         for place in draw(st.sets(_PLACES, max_size=5))
     }
@@ -83,7 +92,7 @@ def test_damaged_records_are_counted_and_others_are_read(value: bytes) -> None:
     assert (found.groups, found.damaged) == ({"good": good}, 1)
 
 
-@given(st.sampled_from(["group", "kind", "reason", "detail", "changed_ms", "topics"]), _JSON)
+@given(st.sampled_from(["group", "kind", "reason", "detail", "changed_ms", "topics", "leads"]), _JSON)
 def test_a_hostile_field_is_damage(field: str, value: Any) -> None:
     document = json.loads(write_group(FollowedGroup("g")))
     document[field] = value

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mirror.errors import RefusedFields
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.consumer_groups import GroupDirection
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
@@ -57,6 +58,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace-groups": st.none() | st.sampled_from([".*", "billing|audit", "a.b"]),
     "headrace-groups-exclude": st.none() | st.sampled_from(["connect-.*", "\u00fc"]),
     "headrace-groups-interval": st.integers(1, 3_600) | st.sampled_from([0.1, 0.25, 1.5]),
+    "headrace-groups-direction": st.sampled_from([one.value for one in GroupDirection]),
     "headrace-audit": st.sampled_from([one.value for one in AuditMode]),
     "headrace-audit-lateness": st.none() | st.integers(1, 604_800),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),

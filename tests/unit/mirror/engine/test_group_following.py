@@ -328,7 +328,7 @@ def test_a_failover_without_the_source_translates_the_last_positions(following: 
     for node in following.fakes.source.brokers:
         following.fakes.source.take_down(node)
     job = TranslateJob("orders", SOURCE, DESTINATION, "billing", as_group="billing-2")
-    moves, as_of_ms = following.context.run(plan_without_source(following.context, job))
+    moves, as_of_ms, _ = following.context.run(plan_without_source(following.context, job))
     assert [(move.becomes, move.precision, move.skipped) for move in moves] == [(17, "exact", "")]
     assert as_of_ms == round_ms
     assert following.context.run(apply_translation(following.context, job, moves)) == 1

@@ -90,6 +90,22 @@ def test_groups_follow_at_a_fraction_of_a_second(rig: SynchroniserRig) -> None:
         assert rig.following.at_target() == offset + 5
 
 
+def test_groups_follow_in_both_directions_if_the_datastream_says_so(rig: SynchroniserRig) -> None:
+    source, target = rig.following.fakes.source, rig.following.fakes.target
+    rig.following.at_source(12)
+    rig.lead(2)
+    target.groups["billing"]["t", 0] = 20
+    rig.lead(6)
+    assert source.groups["billing"]["t", 0] == 12
+    rig.datastreams = [orders(**{"headrace-groups-direction": "both"})]
+    rig.lead(2)
+    assert source.groups["billing"]["t", 0] == 15
+    rig.following.at_source(12)
+    target.groups["billing"]["t", 0] = 22
+    rig.lead(6)
+    assert rig.synchroniser.statuses[ORDERS].hindered == {"billing": FollowReason.BOTH_CHANGED}
+
+
 def test_a_group_that_does_not_follow_is_in_health_and_metrics(rig: SynchroniserRig) -> None:
     rig.following.at_source(12)
     rig.following.fakes.target.group_states["billing"] = ("Classic", "Stable")

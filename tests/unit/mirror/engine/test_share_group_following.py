@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from mirror.errors import Refused
 from mirror.jobs.groups.failover import plan_without_source
-from mirror.jobs.translate_job import TranslateJob
+from mirror.jobs.translate_job import TranslateJob, apply_translation
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.faults import Code, Delay, Run
 from tests.unit.mirror.engine.test_group_following import NO_RIGHTS, OFFSET_COMMIT, Following, R, following
@@ -106,9 +107,13 @@ def test_rights_and_a_frozen_process_are_reasons(shared: Following) -> None:
     assert shared.look() == (R.NEW, 17)
 
 
-def test_a_share_group_is_not_translated_without_the_source(shared: Following) -> None:
+def test_a_share_group_is_translated_without_the_source(shared: Following) -> None:
     shared.round()
-    with pytest.raises(Refused):
-        shared.context.run(
-            plan_without_source(shared.context, TranslateJob("orders", SOURCE, DESTINATION, "billing"))
-        )
+    del shared.fakes.target.groups["billing"], shared.fakes.target.group_states["billing"]
+    for node in shared.fakes.source.brokers:
+        shared.fakes.source.take_down(node)
+    job = TranslateJob("orders", SOURCE, DESTINATION, "billing")
+    moves, _, kind = shared.context.run(plan_without_source(shared.context, job))
+    assert shared.context.run(apply_translation(shared.context, replace(job, kind=kind), moves)) == 1
+    assert (kind, shared.at_target()) == ("share", 17)
+    assert shared.fakes.target.group_states["billing"] == ("Share", "Empty")

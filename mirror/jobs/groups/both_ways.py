@@ -1,0 +1,247 @@
+"""Synchronises groups in both directions: if a group has moved to the destination, its positions at the
+source follow.
+
+Each round reads the positions at both clusters; `lead.py` decides which cluster leads. Before a commit, the
+intended positions are stored, and the positions that the commit replaces are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
+from mirror.jobs.groups.decision import FollowReason, SyncedPosition, group_hindrance
+from mirror.jobs.groups.follower import (
+    FollowJob,
+    GroupFollower,
+    failed_group,
+    is_exact_move,
+    refusal_of,
+    untranslated_reason,
+)
+from mirror.jobs.groups.lead import (
+    Counterpart,
+    Counterparts,
+    Lead,
+    PendingCommit,
+    Side,
+    after_intent,
+    decide_both,
+    without_members,
+)
+from mirror.jobs.groups.log import GroupLog
+from mirror.jobs.groups.record import FollowedGroup, FollowedPosition
+from mirror.jobs.groups.source import SourceLook, with_present
+from mirror.jobs.stored_lanes import StoredLanes
+from mirror.jobs.translate_job import PositionMove, Translator, committed_at
+from mirror.lane.offset_map import Precision
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import Code
+from mirror.protocol.control.groups import ListedGroup
+from mirror.replication.context import EngineContext
+
+
+class TwoWayFollower(GroupFollower):
+    """Synchronises the groups of one datastream in both directions."""
+
+    def __init__(self, context: EngineContext, job: FollowJob, log: GroupLog) -> None:
+        super().__init__(context, job, log)
+        self._intended: dict[str, FollowedGroup] = {}
+
+    async def _looks(
+        self, names: Sequence[str], here: Mapping[str, ListedGroup], there: Mapping[str, ListedGroup]
+    ) -> list[SourceLook]:
+        """Read the groups' current positions at both clusters."""
+        looks = await super()._looks(names, here, there)
+        kinds = {}
+        for look in looks:
+            known = look.there if look.here is None else look.here
+            is_nowhere = not look.offsets and look.there == ListedGroup()
+            is_other = group_hindrance(known, look.there) is FollowReason.OTHER_TYPE
+            if look.error is None and not is_nowhere and not is_other:
+                kinds[look.name] = known.kind
+        return await with_present(self._context.cluster(self._job.destination), looks, kinds)
+
+    async def _with_present(self, looks: Sequence[SourceLook]) -> Sequence[SourceLook]:
+        """Return the groups, whose positions at the destination are known since the beginning of the
+        round."""
+        return looks
+
+    def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
+        """Return the group with its current positions, and with those that the source has deleted. Kafka
+        deletes the positions of a group that has had no members for a week."""
+        group = super()._positioned(before, look)
+        if look.error is not None or not look.present:
+            return group
+        deleted = {
+            place: position
+            for place, position in before.positions.items()
+            if place not in look.offsets and position.synced is not None
+        }
+        if not deleted:
+            return group
+        return replace(group, reason=None, positions={**group.positions, **deleted})
+
+    async def _commit_moves(
+        self, group: FollowedGroup, before: FollowedGroup, look: SourceLook, translator: Translator
+    ) -> FollowedGroup:
+        """Commit each position at the cluster that does not lead, and return the new state of the group."""
+        group = replace(
+            group,
+            positions={
+                place: self._ruled(place, position, look, translator)
+                for place, position in group.positions.items()
+            },
+        )
+        if not any(position.reason.commits for position in group.positions.values()):
+            is_gone = look.here is None
+            return replace(before, reason=FollowReason.GONE, detail="") if is_gone else group
+        await super()._save([group], [before])
+        self._intended[group.group] = group
+        try:
+            for leader in Side:
+                group = await self._commit_led(group, leader, look.offsets)
+        except HeadraceError as error:
+            return failed_group(group, error)
+        return group
+
+    def _ruled(
+        self, place: TopicPartition, position: FollowedPosition, look: SourceLook, translator: Translator
+    ) -> FollowedPosition:
+        is_deleted = place not in look.offsets
+        source = source_before_deletion(position) if is_deleted else position.source
+        move = self._moved(translator, place, source)
+        found = position._replace(source=source, target=look.present.get(move.there), copy=move.there)
+        counterparts = counterparts_of(translator.stored, LaneKey(self._job.state, place), move, found.target)
+        decided = ruled(found, counterparts, look.here or ListedGroup(), look.there)
+        if is_deleted and not is_led_by(decided, Side.DESTINATION):
+            return position._replace(target=found.target, reason=FollowReason.GONE)
+        return decided
+
+    async def _commit_led(
+        self, group: FollowedGroup, leader: Side, offsets: Mapping[TopicPartition, int]
+    ) -> FollowedGroup:
+        """Commit the intended positions that a cluster leads at the other cluster, and return the new
+        state. A position that has changed there since it was read is not replaced. `offsets`: positions at
+        the source as they were read."""
+        led = {place: position for place, position in group.positions.items() if is_led_by(position, leader)}
+        if not led:
+            return group
+        is_forward = leader is Side.SOURCE
+        cluster = self._context.cluster(self._job.destination if is_forward else self._job.source)
+        present = await self._fresh_positions(cluster, group)
+        wanted = {}
+        for place, position in led.items():
+            written, known = (position.copy, position.target) if is_forward else (place, offsets.get(place))
+            if present.get(written) == known:
+                _, intended = _intent_of(position)
+                wanted[written] = intended.target if is_forward else intended.source
+        codes = await self._commit(cluster, group, wanted) if wanted else {}
+        changed = {}
+        for place, position in led.items():
+            written = position.copy if is_forward else place
+            if written in wanted:
+                changed[place] = confirmed(position, codes.get(written))
+            else:
+                changed[place] = position._replace(reason=FollowReason.BOTH_CHANGED)
+        return replace(group, positions={**group.positions, **changed})
+
+    async def _fresh_positions(self, cluster: Cluster, group: FollowedGroup) -> Mapping[TopicPartition, int]:
+        """Read the positions of a group immediately before a commit. Raises TimedOut if this takes too
+        long."""
+        asked_at = self._context.loop.now()
+        present = await committed_at(cluster, group.group, group.kind)
+        self._require_fresh(asked_at, group, cluster)
+        return present
+
+    async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
+        """Store the states of groups that have changed, also since their intended positions were stored."""
+        await super()._save(found, [self._intended.pop(group.group, group) for group in before])
+
+
+def counterparts_of(
+    stored: StoredLanes, key: LaneKey, move: PositionMove, target: int | None
+) -> Counterparts:
+    """Translate the positions of a group at both clusters.
+
+    `move`: translation of the position at the source. A position at the destination is translated to the
+    source position of the next copied record, so records that are not copies do not matter there.
+    """
+    if not move.is_translated:
+        reason = untranslated_reason(move)
+        return Counterparts(Counterpart(reason=reason), Counterpart(reason=reason))
+    of_source = Counterpart(move.becomes, is_exact_move(move))
+    if target is None:
+        return Counterparts(of_source)
+    progress = stored.lanes[key]
+    back = Translator(stored, back=True).move_in(key, target)
+    is_before = move.precision == Precision.BEFORE and move.offset < progress.ledger.start
+    if is_before or back.precision == Precision.BEFORE:  # earlier records of the source might be unread
+        return Counterparts(of_source, Counterpart(reason=FollowReason.BEFORE_COPIES))
+    is_exact = back.precision != Precision.END or target <= progress.target_end
+    level = Translator(stored, back=False).move_in(key, back.becomes).becomes == move.becomes
+    return Counterparts(of_source, Counterpart(back.becomes, is_exact), level)
+
+
+def ruled(
+    position: FollowedPosition, found: Counterparts, here: ListedGroup, there: ListedGroup
+) -> FollowedPosition:
+    """Return the position with the decision, and with the intended positions if a commit is needed. `here`,
+    `there`: listing of the group by the source and by the destination."""
+    source, target = position.source, position.target
+    last, lead = after_intent(position.synced, position.lead or Lead(), source, target)
+    ruling = without_members(decide_both(source, target, found, last, lead), here, there)
+    offset, is_exact, _ = found.of(ruling.leader)
+    if ruling.reason.commits:
+        assert offset is not None, "a commit needs an offset"
+        if ruling.leader is Side.SOURCE:
+            intended = SyncedPosition(source, offset)
+        else:
+            assert target is not None, "the destination leads with a position"
+            intended = SyncedPosition(offset, target)
+        lead = lead._replace(intent=PendingCommit(ruling.leader, intended))
+    elif target is not None and ruling.reason is FollowReason.CURRENT:
+        last, lead = SyncedPosition(source, target), Lead(ruling.leader)
+    elif target is not None and ruling.reason is FollowReason.BOTH_CHANGED:
+        lead = lead._replace(seen=SyncedPosition(source, target))
+    return position._replace(reason=ruling.reason, is_exact=is_exact, synced=last, lead=lead)
+
+
+def source_before_deletion(position: FollowedPosition) -> int:
+    """Return the position at the source at which the group has not moved since the last decision. It replaces
+    a position that the source has deleted."""
+    seen = None if position.lead is None else position.lead.seen
+    known = seen or position.synced
+    return position.source if known is None else known.source
+
+
+def is_led_by(position: FollowedPosition, leader: Side) -> bool:
+    """Return whether a cluster leads a position that is yet to be committed at the other cluster."""
+    intent = None if position.lead is None else position.lead.intent
+    return position.reason.commits and intent is not None and intent.leader is leader
+
+
+def confirmed(position: FollowedPosition, code: int | None) -> FollowedPosition:
+    """Return the position after its commit. `code`: error code, None if the response has none. Unless the
+    commit was refused, the next round finds out its result."""
+    leader, intended = _intent_of(position)
+    if code == Code.NONE:
+        return position._replace(
+            source=intended.source, target=intended.target, synced=intended, lead=Lead(leader)
+        )
+    reason = refusal_of(code)
+    if reason is FollowReason.MEMBERS and leader is Side.DESTINATION:
+        reason = FollowReason.MEMBERS_HERE
+    lead = position.lead
+    if lead is not None and reason is not FollowReason.FAILED:
+        lead = lead._replace(intent=None)
+    return position._replace(reason=reason, lead=lead)
+
+
+def _intent_of(position: FollowedPosition) -> PendingCommit:
+    assert position.lead is not None, "a decision has a lead"
+    assert position.lead.intent is not None, "a commit is intended before it is sent"
+    return position.lead.intent
