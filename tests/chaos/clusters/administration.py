@@ -99,7 +99,7 @@ class Administration:
         if not places:
             return False
         try:
-            self._admin.elect_leaders(kind, places, request_timeout=_CALL_SECONDS).result(PATIENCE_SECONDS)
+            self._admin.elect_leaders(kind, places).result(PATIENCE_SECONDS)
         except KafkaException:  # the cluster has no controller yet
             return False
         return {one.leader for one in self.mine().values()} <= set(nodes)
