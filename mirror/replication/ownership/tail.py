@@ -15,9 +15,11 @@ lane may also have skipped an undecodable batch, according to its policy, and se
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
@@ -65,11 +67,31 @@ class _Marker(NamedTuple):
 _Piece = Record | _ClosedBatch
 
 
-class _Slots(NamedTuple):
-    """Offsets of the destination. `is_unused`: whether they have no record, or records that do not match."""
+class _Slots:
+    """Offsets of the destination since the last match. `room`: their number; `unused`: number of offsets
+    without a record."""
 
-    offsets: range
-    is_unused: bool
+    __slots__ = ("_ranges", "room", "unused")
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[range, bool]] = []
+        self.room = self.unused = 0
+
+    def add(self, first: int, following: int, *, is_unused: bool) -> None:
+        """Add the next offsets, up to `following`."""
+        count = following - first
+        if count:
+            self._ranges.append((range(first, following), is_unused))
+            self.room += count
+            self.unused += count if is_unused else 0
+
+    def clear(self) -> None:
+        """Remove all offsets."""
+        self._ranges.clear()
+        self.room = self.unused = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        return ((offset, is_unused) for offsets, is_unused in self._ranges for offset in offsets)
 
 
 class _ExpectedBatch(NamedTuple):
@@ -94,9 +116,9 @@ async def compare_tail(
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
     span = PartitionRange(target, lane.target, lane.progress.target_next, end, committed=committed)
     following = span.position
-    slots: list[_Slots] = []
+    slots = _Slots()
     async for piece in _pieces(span, target.loop, lane.read.rules.opened_records):
-        slots.append(_Slots(range(following, piece.offset), is_unused=True))
+        slots.add(following, piece.offset, is_unused=True)
         following = piece.offset + _size(piece)
         if isinstance(piece, _Marker):
             continue
@@ -108,11 +130,11 @@ async def compare_tail(
         index = next((n for n, other in enumerate(candidates) if piece[1:] == other.piece[1:]), None)
         compacted = await expected.compacted_before(piece, slots) if index is None else ()
         if index is None and not compacted:
-            slots.append(_Slots(range(piece.offset, following), is_unused=False))
+            slots.add(piece.offset, following, is_unused=False)
             continue
-        for offset in compacted:
-            found.extend(expected.take(0))
-            _add(found, expected.taken, offset)
+        for (skipped, copied), offset in zip(expected.take_first(len(compacted)), compacted, strict=True):
+            found.extend(skipped)
+            _add(found, copied, offset)
         found.extend(expected.take(index or 0))
         _add(found, expected.taken, piece.offset)
         slots.clear()
@@ -186,6 +208,9 @@ class _Expected:
         copied_to = offset_map.source_behind(offset_map.target_end or 0)
         self._holes = 0 if copied_to is None else lane.checkpoint - copied_to
         """Source offsets between the last known copy and the checkpoint."""
+        self._sums: list[tuple[int, int]] = []
+        """For the first of the pieces ahead: records before it, and the same with the offsets that the source
+        has compacted. Many records of other producers may follow each other, so the sums are kept."""
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
@@ -209,38 +234,46 @@ class _Expected:
             number += 1
         return self._ahead[:number]
 
-    async def compacted_before(self, piece: _Piece, slots: Sequence[_Slots]) -> Sequence[int]:
+    async def compacted_before(self, piece: _Piece, slots: _Slots) -> Sequence[int]:
         """Return the offsets that the copies of the next expected pieces had, if the destination has
         compacted them, and `piece` is the copy of the piece that follows them; otherwise nothing.
 
         `slots`: the offsets since the last match. Each of them must have been that of one of these copies,
         or that of a record that the source has compacted since it was copied.
         """
-        if not any(each.is_unused and each.offsets for each in slots):
+        if not slots.unused:
             return ()
-        room = sum(len(each.offsets) for each in slots)
-        records, holes = 0, self._holes
-        for index in count():
+        await self._add_up(slots.room)
+        for column in (1, 0):
+            index = bisect_left(self._sums, slots.room, key=itemgetter(column))
+            if not 0 < index < len(self._sums) or self._sums[index][column] != slots.room:
+                continue
+            if self._ahead[index].piece[1:] == piece[1:]:
+                return self._places(index, slots, has_holes=self._sums[index][0] != slots.room)
+        return ()
+
+    async def _add_up(self, room: int) -> None:
+        """Extend the sums up to the piece that has `room` records before it."""
+        sums = self._sums
+        while not sums or sums[-1][0] < room:
+            index = len(sums)
             if index == len(self._ahead):
                 following = await self._next()
                 if following is None:
-                    break
+                    return
                 self._ahead.append(following)
-            passed, other = self._ahead[index]
-            holes += _compacted(passed)
-            if records > 0 and other[1:] == piece[1:] and room in (records, records + holes):
-                return self._places(index, slots, has_holes=room != records)
-            records += _size(other)
-            if records > room:
-                break
-        return ()
+            records, holes = 0, self._holes
+            if sums:
+                records = sums[-1][0] + _size(self._ahead[index - 1].piece)
+                holes = sums[-1][1] - sums[-1][0]
+            sums.append((records, records + holes + _compacted(self._ahead[index].passed)))
 
-    def _places(self, count: int, slots: Sequence[_Slots], *, has_holes: bool) -> Sequence[int]:
+    def _places(self, count: int, slots: _Slots, *, has_holes: bool) -> Sequence[int]:
         """Return the offsets of the copies of the next `count` pieces; nothing if one of them is in use.
 
         `has_holes`: whether the records that the source has compacted have offsets, too.
         """
-        free = ((offset, each.is_unused) for each in slots for offset in each.offsets)
+        free = iter(slots)
         places = []
         if has_holes:
             _advance(free, self._holes)
@@ -253,6 +286,11 @@ class _Expected:
             places.append(taken[0][0])
         return places
 
+    def take_first(self, count: int) -> Sequence[_ExpectedBatch]:
+        """Take the next pieces, whose copies were compacted."""
+        first, self._ahead = self._ahead[:count], self._ahead[count:]
+        return first
+
     def take(self, index: int) -> list[SkippedOffsets]:
         """Take a candidate and return the skipped offsets before it."""
         passed: list[SkippedOffsets] = []
@@ -264,6 +302,7 @@ class _Expected:
             passed.append(SkippedOffsets(offset_class, piece.offset, piece.offset + piece.records))
         passed += self._ahead[index].passed
         self.taken, self._holes = self._ahead[index].piece, 0
+        self._sums.clear()
         del self._ahead[: index + 1]
         return passed
 
