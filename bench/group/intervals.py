@@ -142,7 +142,7 @@ def _row(pair: Pair, instance: RunningInstance, writer: Writer, interval: float)
     instance.rest.patch("/v1/datastreams/orders", {"groups": groups}, "*")
     time.sleep(_SETTLE_SECONDS)
     control = psutil.Process(instance.pid)
-    workers = [child for child in control.children() if "worker" in child.cmdline()]
+    workers = [child for child in control.children() if "headrace.worker" in child.cmdline()]
     before = _cpu([control]), _cpu(workers), _progress_bytes(pair)
     began = time.monotonic()
     ages = _ages(pair, writer, began + _SECONDS) if interval else []
