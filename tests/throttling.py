@@ -21,7 +21,7 @@ WRITING: Final = "producer_byte_rate"
 def throttled(address: str, quota: str, client_id: str, bytes_per_second: float) -> Iterator[None]:
     """Limit the read or write rate of clients with that id within the context.
 
-    An empty id stands for each id without a quota of its own.
+    An empty id sets the quota of all ids that have no quota of their own.
     """
     _alter(address, quota, client_id, bytes_per_second, remove=False)
     try:

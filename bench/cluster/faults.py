@@ -79,7 +79,7 @@ def _chosen(name: str, known: Iterable[str]) -> list[str]:
 def _small_disks(clusters: Iterable[KafkaCluster]) -> Iterator[None]:
     """Give a broker of each cluster a file system of its own, which only this process and its children see.
 
-    Without the rights for this, nothing is mounted.
+    Mount nothing if the process may not mount file systems.
     """
     if os.geteuid() or ctypes.CDLL(None).unshare(_CLONE_NEWNS):
         yield

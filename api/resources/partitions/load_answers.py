@@ -73,8 +73,8 @@ class PartitionLoadAnswer(AnswerModel):
     load is unknown or placement is not by load."""
     is_offending: bool | None
     """True if the load of the partition alone exceeded the usable capacity of a task in the latest planning
-    run; null before the first planning run, or if the plan lists only the first of many such partitions and
-    this partition is not one of them."""
+    run; null before the first planning run, or if the plan lists only some of many such partitions, without
+    this partition."""
 
     @classmethod
     def from_load(

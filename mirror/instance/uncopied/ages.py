@@ -66,8 +66,8 @@ class WaitingAges:
                 self._ask(cluster, {place[1]: waiting[place] for place in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """Return the age of the record at an offset, and the retention of its topic, as far as they are
-        known."""
+        """Return the timestamp of the record at an offset, and the retention of its topic. Both are unknown
+        until they were read."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING

@@ -1,8 +1,8 @@
 """Decides which cluster leads the positions of a group that follows in both directions. Pure.
 
 The cluster at which the group has moved since the last synchronisation leads, and the position at the other
-cluster follows. If the group has moved at both, nothing is committed until it moves at one of them only. The
-positions of both clusters are *level* if the same copied records precede them.
+cluster follows. If the group has moved at both clusters, nothing is committed until it moves at only one
+cluster. The positions of both clusters are *level* if the same copied records precede them.
 
 A commit is stored before it is sent, so that its result is known after a failure: the positions committed by
 Headrace never count as moves of the group.
