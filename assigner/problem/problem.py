@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from assigner.problem.limits import Limits
 from assigner.problem.loads import LEVELS, PartitionLoads
-from assigner.problem.policy import PlanMode as PlanMode  # notebooks import both from here
-from assigner.problem.policy import Policy as Policy
 from mirror.errors import InvalidRequest
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
