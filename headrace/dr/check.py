@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from headrace.console.resources import WaitCondition, worst_skews
 from headrace.dr.datastreams import require_direction
-from headrace.dr.groups import share_hindrance
+from headrace.dr.groups import redelivery_note, share_hindrance
 from headrace.dr.session import PairSession
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, NotAuthorized, Refused
@@ -218,8 +218,7 @@ async def group_items(
     if here.kind != SHARE:
         return []
     detail = await share_hindrance(target, name, here)
-    again = f"share group {name} may receive records after its start offset again"
-    return [CheckItem("groups", WARN, detail or again)]
+    return [CheckItem("groups", WARN, detail or redelivery_note(name))]
 
 
 async def _may_alter(cluster: Cluster) -> bool:

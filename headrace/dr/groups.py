@@ -214,6 +214,9 @@ def _moved(name: str, positions: int, kind: str, *, ahead: int = 0, has_members:
 
 
 def _redelivery(group: MovedGroup) -> list[str]:
-    """Return the note on a share group that has moved."""
-    text = f"share group {group.name} may receive records after its start offset again"
-    return [text] if group.may_redeliver else []
+    return [redelivery_note(group.name)] if group.may_redeliver else []
+
+
+def redelivery_note(name: str) -> str:
+    """Return the note for the operator on a share group that moves."""
+    return f"share group {name} may receive records after its start offset again"
