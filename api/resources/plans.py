@@ -157,8 +157,7 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
     plan are still unchanged; the operation and an event report the result. A plan can be applied only once;
     repeated requests return 409."""
     stored = _kept(identity, services)
-    if stored.proposal.asked_by is not None:
-        raise IllegalTransition(f"plan {identity} was already applied by {stored.proposal.asked_by}")
+    stored.check_not_applied()
     if changed := _changed(stored, services):
         raise IllegalTransition(
             f"plan {identity} is outdated: {'; '.join(changed)}", advice="compute a new plan"

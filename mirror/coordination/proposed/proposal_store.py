@@ -12,7 +12,14 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
 from mirror.coordination.stores.retention.node_groups import NodeGroups
 from mirror.coordination.stores.retention.shares import surplus
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import (
+    DamagedState,
+    IllegalTransition,
+    InvalidRequest,
+    NotFound,
+    VersionConflict,
+    damage_of,
+)
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite
 from mirror.ports import NodeStore
@@ -29,6 +36,11 @@ class StoredProposal:
     identity: str
     proposal: Proposal
     version: int
+
+    def check_not_applied(self) -> None:
+        """Raise IllegalTransition if somebody has already requested to apply the proposal."""
+        if self.proposal.asked_by is not None:
+            raise IllegalTransition(f"plan {self.identity} was already applied by {self.proposal.asked_by}")
 
 
 class ProposalStore:
@@ -70,13 +82,16 @@ class ProposalStore:
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
         """Queue a request to apply a proposal, and return the request. A proposal can be applied only once.
-        Raises AlreadyExists."""
+        Raises IllegalTransition if it was applied since it was read, NotFound if it was dropped."""
         proposal = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)
         try:
             identity = self._requests.add(request, superseded_by(request), (write,))
         except VersionConflict as error:
-            raise AlreadyExists(f"plan {stored.identity} is already being applied") from error
+            self.get(stored.identity).check_not_applied()
+            raise IllegalTransition(
+                f"plan {stored.identity} has changed meanwhile", advice="repeat the request"
+            ) from error
         return replace(request, identity=identity)
 
 

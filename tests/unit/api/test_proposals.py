@@ -13,7 +13,8 @@ from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal import answer_shown, to_stored
 from mirror.coordination.proposed.proposal_store import KEPT_OF_GROUP
 from mirror.coordination.stores import znodes
-from mirror.errors import Unreachable
+from mirror.coordination.stores.requests import ApplyRequest
+from mirror.errors import IllegalTransition, Unreachable
 from mirror.model.identifiers import TaskName
 from mirror.model.plan import GroupPlan, PlanningRequest
 from tests.fakes.node_store import failing_write
@@ -202,6 +203,17 @@ def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client:
     assert (operation["kind"], operation["state"]) == ("apply", "failed")
     assert "two tasks" in event["sentence"]
     assert site.leader.stores.requests.pending() == ()
+
+
+def test_two_who_apply_a_plan_at_once_are_told_apart(client: Client, site: Site) -> None:
+    """Both have read the plan before either of them has applied it."""
+    identity = made(client, site)["id"]
+    proposals = site.leader.stores.proposals
+    stored = proposals.get(identity)
+    proposals.ask_for(stored, ApplyRequest(stored.proposal.group, identity, "alice", 0))
+    with pytest.raises(IllegalTransition, match="alice"):
+        proposals.ask_for(stored, ApplyRequest(stored.proposal.group, identity, "bob", 0))
+    assert [one.requested_by for one in site.leader.stores.requests.pending()] == ["alice"]
 
 
 def test_what_has_no_tasks_has_no_plan(client: Client, site: Site) -> None:
