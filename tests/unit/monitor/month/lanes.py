@@ -40,7 +40,7 @@ _AWAY: Final = {
 }
 _STANDING: Final = {
     Cause.OPEN_TRANSACTION: MovementState.WAITING_FOR_TRANSACTION,
-    Cause.PAUSED: MovementState.STOP,
+    Cause.PAUSED: MovementState.PAUSED_BY_ITSELF,
 }
 _SPENT: Final = {
     Cause.SOURCE_BOUND: Phases(0.9, 0.05, 0.0, 0.05),

@@ -63,6 +63,9 @@ class Month:
         self.settings = MonitorSettings()
         self.world = world(seed)
         self.rules = [read_rule(text) for text in self.settings.burn_rates]
+        patience = self.settings.alerts.patience()
+        self.catch_up_steps = round(patience.catching_up_after_seconds / STEP_SECONDS)
+        """Time after an outage that has paged in which late records do not page."""
         self.records: dict[str, IncidentRecord] = {}
         self.alerts, self.told = Pager(), Pager()
         self.turns = 0
@@ -71,7 +74,7 @@ class Month:
         policy = _policy_of(self.settings)
         window = self.settings.window_seconds
         self._cycle = MonitorCycle(self.world, self.world, policy, self.world, window, self._budgets)
-        self._conditions = Conditions(chosen.patience())
+        self._conditions = Conditions(patience)
         self._style = Style({}, "", "http://here")
         self._book = IncidentBook()
         self._outbox = Outbox(Schedule(chosen.gather_seconds, 4 * 3_600.0))
@@ -141,6 +144,8 @@ class Month:
             flags += [flow.halted, flow.unknown, flow.late_ones, is_silent, *(one.near for one in found)]
             for matter in (matter for one in found for matter in one.matters):
                 edges[[matter.first, min(matter.end, STEPS - 1)]] = True
+            for halt in truth.halts(flow):  # from then on, late records page again
+                edges[min(halt.end + self.catch_up_steps, STEPS - 1)] = True
         for one in flags:
             edges[1:] |= one[1:] != one[:-1]
         total = np.concatenate([[0], np.cumsum(edges)])
