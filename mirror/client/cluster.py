@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -26,7 +27,7 @@ from mirror.protocol.control.cluster import (
     TopicMetadata,
     metadata,
 )
-from mirror.protocol.control.offsets import Answers, OffsetAnswer
+from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
 from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
@@ -370,7 +371,7 @@ class Cluster:
             missing = {place: when for place, when in wanted.items() if place not in found}
             await self.refresh({place.topic for place in missing if self.leader(place) is None})
             try:
-                codes = await ask_leaders(self, missing, found, committed=committed)
+                codes = await ask_leaders(self, missing, found, partial(list_offsets, committed=committed))
             except Unreachable:
                 await self._try_refresh({place.topic for place in missing})
                 raise

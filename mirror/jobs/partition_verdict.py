@@ -7,24 +7,51 @@ from typing import Any, NamedTuple
 
 from mirror.audit.comparison import Comparison
 from mirror.audit.verdicts import Verdict
+from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
+from mirror.protocol.control.offsets import OffsetAnswer
 
 
 class CopyHistory(NamedTuple):
     """State of a lane. The comparison with an earlier state shows whether copied records may have been lost
     in between. `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the
-    destination topic. `target_end`: end of the destination log, read before the checkpoint."""
+    destination topic. `target_end`, `target_epoch`: end and leader epoch of the destination log, read before
+    the checkpoint; the epoch is -1 if unknown."""
 
     life: int
     losses: int
     target_id: bytes
     checkpoint: int
     target_end: int
+    target_epoch: int = -1
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied as of an earlier state may still exist."""
+        """Return whether all records copied as of an earlier state may still exist. If the leader epoch has
+        changed, `truncated_logs` shows whether they do."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
+
+
+class StoredCopy(NamedTuple):
+    """Stored progress of a partition, and the end of its copy as read before the progress."""
+
+    progress: LaneProgress | None
+    target_end: int
+    target_epoch: int = -1
+
+    @classmethod
+    def of(cls, progress: LaneProgress | None, end: OffsetAnswer | None) -> StoredCopy:
+        """Create it from the end of the destination log; without an end, the log counts as empty."""
+        return cls(progress, 0) if end is None else cls(progress, end.offset, end.leader_epoch)
+
+    @property
+    def history(self) -> CopyHistory | None:
+        """History of the lane; None if there is no stored progress."""
+        stored = self.progress
+        if stored is None:
+            return None
+        ends = self.target_end, self.target_epoch
+        return CopyHistory(stored.life, len(stored.gaps), stored.target_id, stored.next_offset, *ends)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from mirror.audit.reader import NO_END, LogRange
 from mirror.audit.windows import WindowTally
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
-from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
+from mirror.jobs.partition_verdict import PartitionVerdict, StoredCopy
+from mirror.jobs.truncation import truncated_logs
 from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
@@ -26,7 +27,7 @@ from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
-from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.protocol.control.topics import TopicSetting, describe_each
 from mirror.replication.context import EngineContext
 from mirror.wording import counted
@@ -119,7 +120,7 @@ async def verify_copy(
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         verdicts += await bench.loop.together(
-            _verify(bench, job, place, StoredCopy(stored.get(place), ends.get(place, 0)), watched.read)
+            _verify(bench, job, place, StoredCopy.of(stored.get(place), ends.get(place)), watched.read)
             for place in part
         )
         watched.finished(len(part))
@@ -153,27 +154,10 @@ async def _stored(
     return {key.partition: progress for key, progress in found.items() if progress is not None}
 
 
-class StoredCopy(NamedTuple):
-    """Stored progress of a partition, and the end of its copy as read before the progress."""
-
-    progress: LaneProgress | None
-    target_end: int
-
-    @property
-    def history(self) -> CopyHistory | None:
-        """History of the lane; None if there is no stored progress."""
-        stored = self.progress
-        if stored is None:
-            return None
-        return CopyHistory(
-            stored.life, len(stored.gaps), stored.target_id, stored.next_offset, self.target_end
-        )
-
-
 async def target_ends(
     bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """Return the current end offsets of the copies. Partitions whose end is unknown have no entry."""
+) -> dict[TopicPartition, OffsetAnswer]:
+    """Return the current ends of the copies. Partitions whose end is unknown have no entry."""
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
@@ -181,7 +165,19 @@ async def target_ends(
     known = {copy: LATEST for copy in copies if not target.topics[copy.topic].error}
     committed = job.isolation is Isolation.READ_COMMITTED
     answers = await target.offsets(known, committed=committed)
-    return {copies[copy]: answer.offset for copy, answer in answers.items() if not answer.error}
+    return {copies[copy]: answer for copy, answer in answers.items() if not answer.error}
+
+
+async def truncated_copies(
+    bench: EngineContext, job: VerifyJob, known: Mapping[TopicPartition, tuple[int, int]]
+) -> set[TopicPartition]:
+    """Return the partitions whose copy has lost records. `known`: leader epoch and end of each copy at an
+    earlier time. Raises Unreachable."""
+    copies = {TopicPartition(job.naming.destination(place.topic), place.partition): place for place in known}
+    found = await truncated_logs(
+        bench.cluster(job.destination), {copy: known[place] for copy, place in copies.items()}
+    )
+    return {copies[copy] for copy in found}
 
 
 async def _verify(
@@ -364,7 +360,7 @@ async def audit_copy(
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for place in places:
-        before = StoredCopy(stored.get(place), ends.get(place, 0))
+        before = StoredCopy.of(stored.get(place), ends.get(place))
         verdicts.append(await audit_partition(bench, job, place, before, watched.read))
         watched.finished(1)
     return verdicts

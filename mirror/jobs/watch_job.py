@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -9,7 +10,7 @@ from mirror.audit.reader import NO_END
 from mirror.audit.verdicts import Verdict
 from mirror.audit.watermark import CompleteThrough
 from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
-from mirror.jobs.verify_job import VerifyJob, audit_copy, places_of
+from mirror.jobs.verify_job import VerifyJob, audit_copy, places_of, truncated_copies
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
@@ -44,7 +45,12 @@ class AuditWatch:
         ranges = {place: (self._positions.get(place, (0, 0))[0], NO_END) for place in places}
         resumes = {place: target for place, (_, target) in self._positions.items()}
         verdicts = await audit_copy(bench, replace(job, ranges=ranges, resumes=resumes))
-        again = {verdict.partition: (0, NO_END) for verdict in verdicts if not self._continues(verdict)}
+        lost = await truncated_copies(bench, job, self._of_former_epochs(verdicts))
+        again = {
+            verdict.partition: (0, NO_END)
+            for verdict in verdicts
+            if verdict.partition in lost or not self._continues(verdict)
+        }
         if again:
             for place in again:
                 self.watermarks.of(place).restart()
@@ -57,6 +63,18 @@ class AuditWatch:
     def _continues(self, verdict: PartitionVerdict) -> bool:
         before = self._lanes.get(verdict.partition)
         return before is None or (verdict.lane is not None and verdict.lane.continues(before))
+
+    def _of_former_epochs(
+        self, verdicts: Iterable[PartitionVerdict]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Return leader epoch and compared end of the copies whose leader epoch has changed."""
+        return {
+            place: (before.target_epoch, self._positions[place][1])
+            for verdict in verdicts
+            if (before := self._lanes.get(place := verdict.partition)) is not None
+            and verdict.lane is not None
+            and -1 < before.target_epoch != verdict.lane.target_epoch
+        }
 
     def _note(self, verdict: PartitionVerdict) -> None:
         if verdict.problem:

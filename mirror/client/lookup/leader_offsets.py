@@ -1,8 +1,8 @@
-"""ListOffsets requests: one request to each leader of the partitions."""
+"""Requests for offsets: one request to each leader of the partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from mirror.client.event_loop import Loop
@@ -10,13 +10,15 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import MOVED, TRANSIENT, Code
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import TopicMetadata
-from mirror.protocol.control.offsets import OffsetAnswer, list_offsets
+from mirror.protocol.control.offsets import Answers, OffsetAnswer
 
 T = TypeVar("T")
 
 _OFFSETS_AT_ONCE: Final = 2_000
 
 Found = dict[TopicPartition, OffsetAnswer]
+OffsetCall = Callable[[Mapping[TopicPartition, int]], Call[Answers]]
+"""Creates the request for some partitions, with a time or an epoch for each."""
 
 
 class Leaders(Protocol):
@@ -39,7 +41,7 @@ class Leaders(Protocol):
 
 
 async def ask_leaders(
-    cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, *, committed: bool
+    cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
     """Send one request to every leader, concurrently; return the error codes for which a retry may help."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -54,21 +56,20 @@ async def ask_leaders(
         else:
             again.append(Code.LEADER_NOT_AVAILABLE)
     for answers in await cluster.loop.together(
-        _ask_leader(cluster, broker, places, found, committed=committed)
-        for broker, places in by_leader.items()
+        _ask_leader(cluster, broker, places, found, call_of) for broker, places in by_leader.items()
     ):
         again += answers
     return again
 
 
 async def _ask_leader(
-    cluster: Leaders, broker: int, places: Mapping[TopicPartition, int], found: Found, *, committed: bool
+    cluster: Leaders, broker: int, places: Mapping[TopicPartition, int], found: Found, call_of: OffsetCall
 ) -> list[int]:
     items = list(places.items())
     again: list[int] = []
     for start in range(0, len(items), _OFFSETS_AT_ONCE):
         part = dict(items[start : start + _OFFSETS_AT_ONCE])
-        for place, answer in (await cluster.ask(list_offsets(part, committed=committed), broker)).items():
+        for place, answer in (await cluster.ask(call_of(part), broker)).items():
             if answer.error in TRANSIENT or answer.error in MOVED:
                 again.append(answer.error)
             else:

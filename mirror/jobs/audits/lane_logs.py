@@ -11,11 +11,12 @@ from mirror.audit.reader import NO_END
 from mirror.jobs.audits.lanes import AuditedLanes
 from mirror.jobs.audits.log import AuditLog
 from mirror.jobs.audits.log_windows import LogWindows
-from mirror.jobs.verify_job import StoredCopy, target_ends
+from mirror.jobs.partition_verdict import StoredCopy
+from mirror.jobs.verify_job import target_ends
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.replication.context import EngineContext
 
 LaneKeys = Mapping[TopicPartition, LaneKey]
@@ -25,7 +26,7 @@ class LaneEnds(NamedTuple):
     """Ends of both logs of a lane, and the ids of their topics. `target`: None if unknown."""
 
     source: int
-    target: int | None
+    target: OffsetAnswer | None
     topic_ids: tuple[bytes, bytes]
 
 
@@ -91,7 +92,8 @@ async def read_logs(
     uncommitted = [
         copies[place]
         for place, end in ends_after.items()
-        if (progress := stored[keys[place]]) is not None and end < (progress.offset_map.target_end or 0)
+        if (progress := stored[keys[place]]) is not None
+        and end.offset < (progress.offset_map.target_end or 0)
     ]
     open_ends = await target.offsets(dict.fromkeys(uncommitted, LATEST))
     found_windows = await windows.read(source)
@@ -104,8 +106,8 @@ async def read_logs(
                 0 if source_start.error else source_start.offset,
                 NO_END if after[place].error else after[place].offset,
             ),
-            (target_start, ends_after.get(place, 0)),
-            StoredCopy(stored[key], ends[place].target or 0),
+            (target_start, ends_after[place].offset if place in ends_after else 0),
+            StoredCopy.of(stored[key], ends[place].target),
             found_windows.get(place),
             open_ends[copy].offset if copy in open_ends else 0,
         )

@@ -201,8 +201,8 @@ def _fault(row: list[Any]) -> WindowFault:
 
 
 def _history(row: list[Any]) -> CopyHistory:
-    life, losses, target_id, checkpoint, target_end = row
-    return CopyHistory(int(life), int(losses), bytes.fromhex(target_id), int(checkpoint), int(target_end))
+    life, losses, target_id, *numbers = row
+    return CopyHistory(int(life), int(losses), bytes.fromhex(target_id), *map(int, numbers))
 
 
 def _number(value: object) -> int | None:

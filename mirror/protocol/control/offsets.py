@@ -15,6 +15,8 @@ from kafka.protocol.consumer import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 )
 
 from mirror.model.topics import TopicPartition
@@ -102,6 +104,42 @@ def _offsets(response: Any) -> Answers:
         for topic in response.topics
         for partition in topic.partitions
     }
+
+
+def ends_of_epochs(epochs: Mapping[TopicPartition, int]) -> Call[Answers]:
+    """Request the end of each leader epoch from the leader of the partition: the start offset of the next
+    epoch in its log, or the end of the log. -1 if the leader does not know the epoch (KIP-320)."""
+
+    def build(version: int) -> Any:
+        topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        topics = [
+            topic_class(
+                topic=name,
+                partitions=[
+                    topic_class.OffsetForLeaderPartition(
+                        partition=number,
+                        current_leader_epoch=-1,
+                        leader_epoch=epochs[TopicPartition(name, number)],
+                        version=version,
+                    )
+                    for number in numbers
+                ],
+                version=version,
+            )
+            for name, numbers in by_topic(epochs)
+        ]
+        return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics, version=version)
+
+    def read(response: Any) -> Answers:
+        return {
+            TopicPartition(topic.topic, partition.partition): OffsetAnswer(
+                partition.error_code, partition.end_offset, partition.leader_epoch
+            )
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+
+    return Call(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, (2, 4), build, read)
 
 
 class OpenTransaction(NamedTuple):

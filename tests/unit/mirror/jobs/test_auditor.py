@@ -18,7 +18,8 @@ from mirror.errors import Unreachable
 from mirror.jobs.audits.auditor import Auditor, is_sampled
 from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.audits.log import AuditLog
-from mirror.jobs.verify_job import StoredCopy, VerifyJob, audit_partition
+from mirror.jobs.partition_verdict import StoredCopy
+from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.lane.offset_map import OffsetMap
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
@@ -230,6 +231,16 @@ def test_a_destination_that_lost_its_log_is_audited_from_the_start(audited: Audi
     report = audited.turn()
     lost = 20 - len(audited.fakes.copied("t"))
     assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, lost)]
+
+
+def test_a_loss_at_the_destination_is_recognized_although_its_log_has_grown_again(audited: Audited) -> None:
+    for _ in range(4):
+        audited.copy(5)
+    audited.turn()
+    target = audited.fakes.target
+    target.elect_uncleanly("t", 0, target.live_brokers()[0], 12)
+    target.write("t", [(1_000, b"stranger", b"", [])] * 20)
+    assert any(one.verdict is Verdict.MISSING for one in audited.turn().faults)
 
 
 def test_a_share_of_the_windows_is_sampled() -> None:

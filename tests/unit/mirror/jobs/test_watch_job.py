@@ -111,6 +111,28 @@ def test_a_loss_at_the_destination_stops_the_watermark(watched: Watched) -> None
     assert watched.through() is None
 
 
+def test_a_loss_is_recognized_although_the_log_has_grown_again(watched: Watched) -> None:
+    for _ in range(4):
+        watched.write(5)
+        watched.copy()
+    watched.turn()
+    target = watched.fakes.target
+    target.elect_uncleanly("t", 0, target.live_brokers()[0], 12)
+    target.write("t", [(1_000, b"stranger", b"", [])] * 20)
+    verdicts = watched.fakes.context.run(watched.watch.turn(watched.fakes.context))
+    assert any(one.missing for one in verdicts)
+    assert watched.through() is None
+
+
+def test_a_leader_change_without_a_loss_repeats_no_comparison(watched: Watched) -> None:
+    watched.write(10)
+    watched.copy()
+    through = watched.turn() and watched.through()
+    watched.fakes.target.move_leader("t", 0, watched.fakes.target.live_brokers()[0])
+    assert watched.turn() == 0
+    assert watched.through() == through
+
+
 def test_the_watermark_is_never_ahead_while_brokers_and_engine_fail(watched: Watched) -> None:
     random, fakes = Random(44), watched.fakes
     for number in range(12):

@@ -1,0 +1,35 @@
+"""Detection of logs that have lost records, by their leader epochs (KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.client.cluster import Cluster
+from mirror.client.lookup.leader_offsets import Found, ask_leaders
+from mirror.errors import Unreachable
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import name_of
+from mirror.protocol.control.offsets import ends_of_epochs
+
+
+async def truncated_logs(
+    cluster: Cluster, known: Mapping[TopicPartition, tuple[int, int]]
+) -> set[TopicPartition]:
+    """Return the partitions whose log has lost records since an earlier time, even if the log is longer now.
+
+    `known`: leader epoch and end offset as of the earlier time. A log whose leader does not know the epoch
+    counts as truncated. Raises Unreachable if a leader does not respond.
+    """
+    found: Found = {}
+
+    async def attempt() -> None:
+        missing = {place: epoch for place, (epoch, _) in known.items() if place not in found}
+        codes = await ask_leaders(cluster, missing, found, ends_of_epochs)
+        if codes:
+            await cluster.refresh({place.topic for place in missing})
+            code = name_of(codes[0])
+            raise Unreachable(f"OffsetForLeaderEpoch request to {cluster.name}: broker returned {code}")
+
+    if known:
+        await cluster.patiently(attempt)
+    return {place for place, answer in found.items() if not answer.error and answer.offset < known[place][1]}
