@@ -10,7 +10,7 @@ from headrace_dev.demo.scenario import DATASTREAM
 
 INTRODUCTION: Final = (
     "Headrace copies the topics of one Kafka cluster to another and balances that work by measured load.",
-    "This demonstration takes about four minutes, longer the first time, as it downloads jars and compiles",
+    "This demonstration takes about two minutes, longer the first time, as it downloads jars and compiles",
     "code. It runs real servers on loopback, writes uneven traffic, shifts it, kills an instance and finally",
     "compares every record. Every claim is measured. Press Ctrl-C to stop everything.",
 )

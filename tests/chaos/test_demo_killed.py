@@ -69,7 +69,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
-        (signal.SIGKILL, "starting ZooKeeper"),
+        (signal.SIGKILL, "starting two Kafka clusters"),
         (signal.SIGINT, "source: ready"),
         (signal.SIGTERM, "source: ready"),
         (signal.SIGKILL, "datastream created"),
