@@ -137,13 +137,14 @@ SHOWN: Final[Mapping[str, Shown]] = {
 def test_a_process_that_is_away_is_shown_where_people_look(
     slow_port: NewSlowPort,
     kafka_pair: KafkaPair,
-    zookeeper_server: ZooKeeperServer,
+    new_zookeeper: Callable[..., ZooKeeperServer],
     new_instance: NewInstance,
     service_name: str,
 ) -> None:
-    way = slow_port(zookeeper_server.address)
-    settings = on_zookeeper(zookeeper_server, service_name)
+    zookeeper = new_zookeeper()
+    way = slow_port(zookeeper.address)
+    settings = on_zookeeper(zookeeper, service_name)
     through_proxy = {**settings, "zookeeper__servers": way.here}
     one = new_instance("one", mirror__worker__restart_delay_seconds="10", **through_proxy)
     new_second = partial(new_instance, "two", **settings)
-    Scene(kafka_pair, one).rows(PROCESSES, Processes(zookeeper_server, way, new_second), SHOWN)
+    Scene(kafka_pair, one).rows(PROCESSES, Processes(zookeeper, way, new_second), SHOWN)

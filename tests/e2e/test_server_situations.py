@@ -57,6 +57,7 @@ from tests.scene import (
 from tests.servers import KafkaPair, NewKafka
 from tests.situations import SERVERS, SLOW, Snapshot
 from tests.throttling import READING, WRITING, throttled
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
@@ -148,6 +149,9 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
         side = source if THROTTLED[situation] == READING else destination
         ending.enter_context(throttled(side.address, THROTTLED[situation], "headrace-one", QUOTA))
         scene.write(40, size=QUOTA // PARTITIONS)
+        # As long as records arrive faster than the quota allows, however late somebody looks.
+        rates = dict.fromkeys(range(PARTITIONS), float(QUOTA))
+        ending.enter_context(traffic(source.address, {scene.name: rates}))
         ending.callback(no_rebalance_is_asked_for, scene, THROTTLED[situation])
         return
     side = source if situation.startswith("the source") else destination
@@ -162,14 +166,27 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
     elif situation == "a disk of the destination has failed":
         ending.enter_context(failed_disk(scene, disks))
     elif situation.endswith("frozen"):
-        ending.enter_context(frozen(side.nodes[0].pid))
+        while not _freeze(scene, side, situation, ending):
+            scene.wait_for_copy()
+        return
     else:
         ending.enter_context(killed(side))
     if side is destination:
         scene.write()
-    if situation.endswith("frozen"):
-        named = partial(is_named_before_it_is_given_up, scene, CAUSES[situation])
-        wait_until(named, f"{situation}: lanes say how long they wait", interval_seconds=0.1)
+
+
+def _freeze(scene: Scene, side: KafkaCluster, situation: str, ending: ExitStack) -> bool:
+    """Freeze a cluster until the lanes say how long they wait, and leave it frozen. If the lanes have paused
+    before anybody looked, thaw it again and return False."""
+    with ExitStack() as frozen_side:
+        frozen_side.enter_context(frozen(side.nodes[0].pid))
+        if side is scene.kafka.destination:
+            scene.write()
+        seen = partial(named_or_given_up, scene, CAUSES[situation])
+        if wait_until(seen, f"{situation}: lanes say how long they wait", interval_seconds=0.1) == "given up":
+            return False
+        ending.push(frozen_side.pop_all())
+    return True
 
 
 def _allow_the_rest(address: str, topic: str) -> None:
@@ -269,13 +286,15 @@ WAITED_MS: Final = 1_000
 """Longer than any response of a healthy cluster."""
 
 
-def is_named_before_it_is_given_up(scene: Scene, cause: Cause) -> bool:
-    """Return whether a cluster is the cause because it has not responded for long, while lanes still copy."""
+def named_or_given_up(scene: Scene, cause: Cause) -> str:
+    """Return "named" if a cluster is the cause because it has not responded for long while all lanes copy,
+    "given up" if a lane does not copy any longer, otherwise nothing."""
     lanes = [lane for lane in scene.instance.lanes() if lane["datastream"] == scene.name]
+    if any(lane["phase"] != "copying" for lane in lanes):
+        return "given up"
     source = Source(scene.name, "source")
     found = diagnose(evidence_of({"lanes": lanes, "instances": []}, source, TopicSelection(".*")), WAITED_MS)
-    is_copying = all(lane["phase"] == "copying" for lane in lanes)
-    return is_copying and found.cause in {cause, SLOWER[cause]} and " response" in found.sentence
+    return "named" if found.cause in {cause, SLOWER[cause]} and " response" in found.sentence else ""
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
