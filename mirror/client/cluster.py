@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -12,7 +11,7 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.lookup.coordinators import Coordinators
-from mirror.client.lookup.leader_offsets import ask_leaders
+from mirror.client.lookup.leader_offsets import ask_leaders, by_time
 from mirror.client.reachability import PATIENCE_SECONDS, Reachability
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.model.clusters import address_of
@@ -27,7 +26,7 @@ from mirror.protocol.control.cluster import (
     TopicMetadata,
     metadata,
 )
-from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.protocol.control.offsets import Answers, OffsetAnswer
 from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
@@ -371,7 +370,7 @@ class Cluster:
             missing = {place: when for place, when in wanted.items() if place not in found}
             await self.refresh({place.topic for place in missing if self.leader(place) is None})
             try:
-                codes = await ask_leaders(self, missing, found, partial(list_offsets, committed=committed))
+                codes = await ask_leaders(self, missing, found, by_time(committed=committed))
             except Unreachable:
                 await self._try_refresh({place.topic for place in missing})
                 raise

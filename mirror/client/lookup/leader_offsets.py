@@ -10,7 +10,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import MOVED, TRANSIENT, Code
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import TopicMetadata
-from mirror.protocol.control.offsets import Answers, OffsetAnswer
+from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
 
 T = TypeVar("T")
 
@@ -38,6 +38,11 @@ class Leaders(Protocol):
     async def ask(self, call: Call[T], broker: int | None = None) -> T:
         """Send a request to a broker."""
         ...
+
+
+def by_time(*, committed: bool) -> OffsetCall:
+    """Return the creator of ListOffsets requests."""
+    return lambda wanted: list_offsets(wanted, committed=committed)
 
 
 async def ask_leaders(
