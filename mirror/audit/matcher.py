@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from mirror.audit.sums import RangeSum, content_digest
+from mirror.audit.unmatched import Unmatched, UnmatchedRecords
 from mirror.audit.verdicts import MOST_FINDINGS, Finding, PartitionFindings, Verdict
 from mirror.audit.windows import WindowTally
 from mirror.protocol.batches.records import Record
@@ -65,67 +66,6 @@ class MatchRules:
     room: int = ROOM
 
 
-@dataclass(slots=True, eq=False)
-class _Unmatched:
-    """A record without a counterpart so far. `beside`: the record of the other log at the corresponding
-    position. `key`: digest of the record's key, if compaction of the copy may explain the missing record."""
-
-    offset: int
-    timestamp: int
-    digest: bytes
-    what: str = ""
-    beside: _Unmatched | None = None
-    key: bytes = b""
-    is_done: bool = False
-
-
-class _UnmatchedRecords:
-    """Waiting records of one log."""
-
-    def __init__(self, room: int, dropped_as: str, windows: WindowTally | None) -> None:
-        self._room = room
-        self._dropped_as = dropped_as
-        self._windows = windows
-        self._by_digest: dict[bytes, list[_Unmatched]] = {}
-        self.count = 0
-        self.dropped = 0
-        """Number of records that exceeded the maximum and were only counted."""
-
-    def __bool__(self) -> bool:
-        return self.count > 0
-
-    def in_order(self) -> list[_Unmatched]:
-        """Return the waiting records by offset."""
-        found = [waiting for same in self._by_digest.values() for waiting in same]
-        return sorted(found, key=lambda waiting: waiting.offset)
-
-    def add(self, waiting: _Unmatched) -> None:
-        """Add a record. If the maximum is reached, only count the record."""
-        if self.count >= self._room:
-            self.dropped += 1
-            waiting.is_done = True
-            if self._windows is not None:
-                self._windows.count(self._dropped_as, waiting.timestamp)
-            return
-        self._by_digest.setdefault(waiting.digest, []).append(waiting)
-        self.count += 1
-
-    def take(self, digest: bytes) -> _Unmatched | None:
-        """Remove and return the first record with this content."""
-        same = self._by_digest.get(digest)
-        return self.remove(same[0]) if same else None
-
-    def remove(self, waiting: _Unmatched) -> _Unmatched:
-        """Remove a waiting record."""
-        same = self._by_digest[waiting.digest]
-        same.remove(waiting)
-        if not same:
-            del self._by_digest[waiting.digest]
-        waiting.is_done = True
-        self.count -= 1
-        return waiting
-
-
 class Matcher:
     """Matching of one partition. Append records to `source` and `target`, in offset order, and call `match`;
     at the end, call `finish`. `account`: None if there is no ledger."""
@@ -140,11 +80,13 @@ class Matcher:
         """Sums over the source records that should be copied, and over the destination records, if
         `rules.sums` is set."""
         self._windows = rules.windows
-        self._absent = _UnmatchedRecords(rules.room, "missing", rules.windows)
-        self._surplus = _UnmatchedRecords(rules.room, "foreign", rules.windows)
-        self._by_key: dict[bytes, _Unmatched] = {}
+        self._absent = UnmatchedRecords(rules.room, "missing", rules.windows)
+        self._surplus = UnmatchedRecords(rules.room, "foreign", rules.windows)
+        self._by_key: dict[bytes, Unmatched] = {}
         self._last = (-1, -1)
         """Largest matched source offset and destination offset."""
+        self._last_record: Record | None = None
+        """Latest record that was found at its place."""
         self._is_shifted = False
         """True while the offset map is found to be wrong; the counterpart is then the next record."""
 
@@ -156,7 +98,7 @@ class Matcher:
 
     def match_batch(self, last_source: int, last_target: int, count: int, timestamp: int) -> None:
         """Count the records of a source batch and of the equal destination batch that is its counterpart."""
-        self._last = (last_source, last_target)
+        self._last, self._last_record = (last_source, last_target), None
         self.found.counts.equal += count
         self._tally("records", timestamp, count)
 
@@ -189,7 +131,7 @@ class Matcher:
         is_at_place = origin == here.offset
         if (is_at_place or self._is_shifted) and self._is_equal(here, there):
             self._pop(here, there)
-            self._last = (here.offset, there.offset)
+            self._last, self._last_record = (here.offset, there.offset), there
             self.found.counts.equal += 1
             self._tally("records", here.timestamp)
             self.found.counts.misplaced += not is_at_place
@@ -254,7 +196,8 @@ class Matcher:
         if waiting is None:
             return False
         self._pop(here, None)
-        self._note_displaced(here.offset, waiting.offset, here.timestamp, waiting.timestamp)
+        places, stamps = (here.offset, waiting.offset), (here.timestamp, waiting.timestamp)
+        self._note_displaced(*places, *stamps, waiting.digest)
         return True
 
     def _settle_target(self, there: Record) -> bool:
@@ -265,10 +208,11 @@ class Matcher:
             return False
         self._pop_target(there)
         self._by_key.pop(waiting.key, None)
-        self._note_displaced(waiting.offset, there.offset, waiting.timestamp, there.timestamp)
+        places, stamps = (waiting.offset, there.offset), (waiting.timestamp, there.timestamp)
+        self._note_displaced(*places, *stamps, waiting.digest)
         return True
 
-    def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int) -> None:
+    def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int, digest: bytes) -> None:
         """Count a record that arrived at an unexpected offset."""
         counts = self.found.counts
         if target_stamp not in (stamp, REPLACED_TIME):
@@ -277,7 +221,8 @@ class Matcher:
             self._note(Finding(Verdict.ALTERED, source, target, stamp, what))
             return
         counts.equal += 1
-        if source < self._last[0] or target < self._last[1]:
+        is_in_order = source >= self._last[0] and target >= self._last[1]
+        if not is_in_order and not self._is_interchangeable(source, target, stamp, digest):
             counts.reordered += 1
             self._note(Finding(Verdict.ALTERED, source, target, stamp, "order"))
             self._last = (max(source, self._last[0]), max(target, self._last[1]))
@@ -288,10 +233,21 @@ class Matcher:
             self._is_shifted = True
         self._last = (max(source, self._last[0]), max(target, self._last[1]))
 
-    def _wait_here(self, here: Record, *, has_place: bool = False) -> _Unmatched:
+    def _is_interchangeable(self, source: int, target: int, stamp: int, digest: bytes) -> bool:
+        """Return whether a record that arrived out of order equals the record found before it, so that both
+        are in order with their counterparts exchanged."""
+        last, is_later = self._last_record, source > self._last[0]
+        return (
+            last is not None
+            and is_later != (target > self._last[1])
+            and last.timestamp in (stamp, REPLACED_TIME)
+            and content_digest(last) == digest
+        )
+
+    def _wait_here(self, here: Record, *, has_place: bool = False) -> Unmatched:
         """Add a source record to the waiting records. `has_place`: the destination has a different record at
         the expected offset."""
-        waiting = _Unmatched(here.offset, here.timestamp, content_digest(here))
+        waiting = Unmatched(here.offset, here.timestamp, content_digest(here))
         if self._rules.target_compacts and not has_place and here.key is not None:
             if here.value is None:  # the log cleaner removes tombstones
                 waiting.is_done = True
@@ -313,8 +269,8 @@ class Matcher:
             self.found.counts.target_compacted += 1
             self._tally("explained", waiting.timestamp)
 
-    def _wait_there(self, there: Record, origin: int | None) -> _Unmatched:
-        waiting = _Unmatched(there.offset, there.timestamp, content_digest(there))
+    def _wait_there(self, there: Record, origin: int | None) -> Unmatched:
+        waiting = Unmatched(there.offset, there.timestamp, content_digest(there))
         if origin is not None and self._rules.source_compacts:
             waiting.is_done = True
             self.found.counts.source_compacted += 1
@@ -376,7 +332,7 @@ class Surplus:
     """Records that exist only at the destination. Call `show` with records of the source, then `judge`."""
 
     def __init__(
-        self, found: PartitionFindings, waiting: _UnmatchedRecords, windows: WindowTally | None = None
+        self, found: PartitionFindings, waiting: UnmatchedRecords, windows: WindowTally | None = None
     ) -> None:
         self._found = found
         self._windows = windows
