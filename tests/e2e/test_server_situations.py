@@ -36,9 +36,10 @@ from monitor.latency import LatencyObservation, ObjectiveStatus, Observations, S
 from monitor.objectives.late_times import LateTopics
 from stack.kafka import KafkaCluster
 from stack.ports import LOOPBACK, free_ports
+from stack.zookeeper import ZooKeeperServer
 from tests.acls import PERMISSIVE, Forbidden, add_rules
 from tests.delaying import SlowPort
-from tests.e2e.conftest import NewInstance
+from tests.e2e.conftest import NewInstance, on_zookeeper
 from tests.freezing import frozen
 from tests.kafka_data import admin_client, read_all
 from tests.mirrored import by_partition
@@ -329,9 +330,16 @@ def answers_late(seen: Snapshot) -> bool:
 
 
 def test_a_cluster_that_is_away_is_shown_where_people_look(
-    kafka_pair: KafkaPair, new_instance: NewInstance, disks: tuple[Path, Path], detours: list[int]
+    kafka_pair: KafkaPair,
+    zookeeper_server: ZooKeeperServer,
+    new_instance: NewInstance,
+    service_name: str,
+    disks: tuple[Path, Path],
+    detours: list[int],
 ) -> None:
-    one = new_instance("one")
+    """The instances coordinate through ZooKeeper, because both clusters are away in turn."""
+    store = on_zookeeper(zookeeper_server, service_name)
+    one = new_instance("one", **store)
     Scene(kafka_pair, one).rows(SERVERS, partial(bring_about, disks), SHOWN)
     one.stop()
     with ExitStack() as stack:
@@ -352,6 +360,7 @@ def test_a_cluster_that_is_away_is_shown_where_people_look(
             "two",
             clusters__source__bootstrap_servers=source,
             clusters__destination__bootstrap_servers=destination,
+            **store,
         )
         Scene(kafka_pair, two).rows(SLOW, slow_down, dict(zip(SLOW, (answers_late, is_late), strict=True)))
         two.stop()
