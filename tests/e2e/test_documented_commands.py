@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -59,6 +61,8 @@ class Shell:
     def run(self, line: str) -> tuple[int, str]:
         """Run a line; return the exit status and the output."""
         words = shlex.split(line, comments=True)
+        if "--watch" in words:
+            return self._watch(words)
         at = words.index(">") if ">" in words else len(words)
         self._monkeypatch.setattr(sys, "argv", ["headrace", *words[:at]])
         self._capsys.readouterr()
@@ -68,6 +72,19 @@ class Shell:
         for file in words[at + 1 :]:
             Path(file).write_text(out)
         return int(ended.value.code or 0), out + err
+
+    @staticmethod
+    def _watch(words: list[str]) -> tuple[int, str]:
+        """Run a command that runs until Ctrl-C as a process, and interrupt it once it has printed a line."""
+        command = [sys.executable, "-m", "headrace", *words]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as running:
+            assert running.stdout is not None
+            first = running.stdout.readline()
+            running.send_signal(signal.SIGINT)
+            rest = running.stdout.read()
+        return running.returncode, first + rest
 
 
 @pytest.fixture
