@@ -85,7 +85,8 @@ def test_a_refusing_address_is_named_once_before_it_is_given_up() -> None:
     for line in begun:
         assert "Connection refused" in line
     assert len(set(begun)) == len(begun) <= 2
-    assert end.startswith("headrace: 127.0.0.1:")
+    assert end.startswith("headrace: ")
+    assert one in end or two in end
 
 
 def test_an_address_that_never_answers_is_named_once_before_it_is_given_up() -> None:
