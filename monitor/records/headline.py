@@ -17,8 +17,10 @@ def with_known_cause(
     different event. `known`: cause that follows from other problems."""
     if known is None or not (found is None or found.cause in _AFTERWARDS):
         return None
-    causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
-    return replace(record, causes=causes, cause=known if record.cause in _UNNAMED else record.cause)
+    record = replace(record, causes={**record.causes, known: record.causes.get(known, 0.0) + seconds})
+    if record.cause in _UNNAMED:
+        return replace(record, cause=known)
+    return replace(record, cause=known, evidence={}) if _has_clearly_more(record, known) else record
 
 
 def with_cause(
@@ -44,12 +46,17 @@ def with_cause(
         cause = headline
     causes = {**record.causes, cause: record.causes.get(cause, 0.0) + seconds}
     record = replace(record, causes=causes)
-    has_most = causes[cause] > _CLEARLY_MORE * causes.get(headline, 0.0) + _CLEARLY_SECONDS
     is_first = (headline in _UNNAMED and cause not in _UNNAMED) or exact == cause
-    if cause != headline and (is_first or has_most):
+    if cause != headline and (is_first or _has_clearly_more(record, cause)):
         record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
         return replace(record, cause=cause, evidence=dict(found.evidence))
     return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
+
+
+def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
+    """Return whether a cause has clearly more bad seconds than the current cause of the incident."""
+    least = _CLEARLY_MORE * record.causes.get(record.cause, 0.0) + _CLEARLY_SECONDS
+    return record.causes[cause] > least
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:

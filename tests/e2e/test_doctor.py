@@ -49,7 +49,7 @@ def test_a_set_up_that_works_has_no_problem_and_settings_that_bite_are_named(
     said = {(one["subject"], one["grade"]): one["sentence"] for one in findings}
     assert [one for one in findings if one["grade"] == "problem"] == []
     assert code == 0
-    for subject in ("ZooKeeper", "service", "cluster source", "cluster destination"):
+    for subject in ("coordination store", "service", "cluster source", "cluster destination"):
         assert (subject, "ok") in said
     assert "up to 2000000" in said["datastream examined", "warning"]
     assert said["datastream nothing", "warning"] == "no topic matches"

@@ -73,7 +73,8 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
             clusters__third__bootstrap_servers=kafka_pair.destination.address,
             coordination__cluster="third",
             mirror__metrics_cluster="third",
-            **alert_settings(hook),
+            # Longer than it takes to find that a cluster is the cause, as the default is.
+            **alert_settings(hook) | {"monitor__alerts__halted_after_seconds": "10"},
         )
         create_datastream(instance, name, name, objective={"milliseconds": 3_000})
         wait_until(lambda: _has_arrived(instance, name), "records arrive in time")

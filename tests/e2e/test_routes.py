@@ -126,7 +126,7 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(
 
 
 def test_what_is_found_later_is_left_out_and_the_rest_copied(
-    kafka_pair: KafkaPair, town: OlderDefinitions, root: str
+    kafka_pair: KafkaPair, town: OlderDefinitions, service_name: str
 ) -> None:
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
     mark = f"rl{uuid4().hex[:6]}"
@@ -135,7 +135,7 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
     make_topic(destination, f"{mark}-grown", 2, retention_ms="-1")
     other_name = f"localhost:{source.rpartition(':')[2]}"
     town.rest.post("/v1/datastreams", a_body("there", "source", f"{mark}-(a|b|grown)", "destination"))
-    town.put("back", "destination", f"{mark}-.*|own-{root[1:]}.*", "source")
+    town.put("back", "destination", f"{mark}-.*|own-{service_name}.*", "source")
     town.put("self", other_name, f"{mark}-.*", "source")
     town.put("twin", other_name, f"{mark}-a", "destination")
     town.put("chain", "source", f"{mark}-b.*", "source", "*-x")

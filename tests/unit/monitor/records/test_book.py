@@ -199,6 +199,16 @@ def test_a_problem_that_is_a_cause_hides_no_other_cause() -> None:
     assert causes_of(book)[0] == Cause.OUR_QUOTA
 
 
+def test_a_problem_that_lasts_clearly_longer_than_the_first_cause_is_the_cause() -> None:
+    book = IncidentBook()
+    known = {ORDERS: [AWAY[ORDERS][0]._replace(cause=Cause.SOURCE_AWAY)]}
+    book.judged(with_cause(Cause.DESTINATION_AWAY), 1_000)
+    book.judged(with_cause(Cause.DESTINATION_AWAY), 9_000)
+    for now_ms in (19_000, 29_000, 39_000, 49_000):
+        book.judged(late(), now_ms, known)
+    assert causes_of(book) == (Cause.SOURCE_AWAY, {Cause.DESTINATION_AWAY: 8.0, Cause.SOURCE_AWAY: 40.0})
+
+
 def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() -> None:
     book = IncidentBook()
     (opened,) = book.judged(late(), 1_000)
