@@ -14,6 +14,7 @@ from mirror.model.datastreams.lanes import ANSWERED, LaneWindows, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.model.movement.excuses import ExcusedLane
+from mirror.replication.lanes.delivery import LaneDelivery
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
@@ -45,7 +46,7 @@ class MeasurementInterval(NamedTuple):
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
-def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | None:
+def take_metric(lane: Lane, interval: MeasurementInterval, delivery: LaneDelivery) -> MirrorMetric | None:
     """Return the measurement of the lane since the last call.
 
     Returns None before the first response of the source, and for an idle lane that the previous measurement
@@ -56,9 +57,7 @@ def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | Non
         return None
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, has_response=has_response(lane, interval.now))
-    if lane.read.excused is not None:
-        lane.read.excused.note(lag, interval.end_ms)
-    counters = lane.observed.take_counters()
+    counters = delivery.take_counters(lane, lag, interval.end_ms)
     silent = interval.silent.get(lane.spec.destination, inf) if lane.ownership.is_identifying else inf
     is_answered = interval.is_answered and silent == inf
     lane.observed.overdue = ANSWERED if is_answered else unanswered(lane, interval.now, silent)
@@ -112,13 +111,13 @@ def has_response(lane: Lane, now: float) -> bool:
     if lane.read.waits:
         return has_heard
     reader = lane.reader
-    return reader is not None and lane.queue.is_writable and (has_heard or reader.is_current(now))
+    return reader is not None and lane.is_writable and (has_heard or reader.is_current(now))
 
 
 def lacks_end(lane: Lane) -> bool:
     """Return whether the age of the backlog is unknown, because no fetch response contains the current end of
     the log."""
-    is_read = lane.read.waits or (lane.reader is not None and lane.queue.is_writable)
+    is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 
 
