@@ -35,12 +35,13 @@ class Lane:
     """State of one partition. No I/O; driven by `mirror.replication`.
 
     Only `LaneRunner` writes `lifecycle`. `turn` of the lifecycle is the generation of the lane: results of
-    steps that began in an earlier generation are ignored. `target`: destination partition. `size_cap`: batch
-    size limit learned from rejections despite the topic's settings.
+    steps that began in an earlier generation are ignored. `key`: group and source partition; `target`:
+    destination partition. `size_cap`: batch size limit learned from rejections despite the topic's settings.
     """
 
     __slots__ = (
         "contents",
+        "key",
         "lifecycle",
         "observed",
         "ownership",
@@ -62,6 +63,7 @@ class Lane:
         excused: ExcusedLane | None = None,
     ) -> None:
         self.spec = spec
+        self.key: LaneKey = spec.key
         self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
         self.lifecycle = Lifecycle()
         self.read = LaneRead(fetch_bytes, buckets, excused)
@@ -73,11 +75,6 @@ class Lane:
         self.writer: Writer[Lane] | None = None
         self.size_cap: int | None = None
         self.observed = LaneObservation()
-
-    @property
-    def key(self) -> LaneKey:
-        """Group and source partition."""
-        return self.spec.key
 
     @property
     def checkpoint(self) -> int:
