@@ -256,7 +256,7 @@ class BatchEngine:
 
     def _metric(self, lane: Lane, when: MeasurementInterval) -> MirrorMetric | None:
         try:
-            return take_metric(lane, when, self.lanes.delivery)
+            return take_metric(lane, when, self.lanes.delivery.take_counters)
         except Exception as error:  # noqa: BLE001 - the other lanes are measured
             self.runner.set_aside(lane, error)
             return None

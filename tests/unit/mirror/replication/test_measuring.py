@@ -96,7 +96,7 @@ def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, d
 def test_the_latency_is_split_by_where_it_was_spent() -> None:
     lane = a_lane()
     deliver(lane, 10, began=1.0, fetched=1.010, sent=1.030, done=1.060)
-    metric = take_metric(lane, WHEN, DELIVERY)
+    metric = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert metric is not None
     assert (metric.records_copied, metric.batches, metric.passthrough_batches) == (10, 1, 1)
     assert (metric.lag_records, metric.lag_ms, metric.uncompressed_bytes) == (0, 0, 7)
@@ -108,23 +108,23 @@ def test_the_latency_is_split_by_where_it_was_spent() -> None:
 
 def test_an_idle_lane_says_so_once() -> None:
     lane = a_lane(high_watermark=0)
-    first = take_metric(lane, WHEN, DELIVERY)
+    first = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert first is not None
     assert (first.records_copied, first.lag_records) == (0, 0)
-    assert take_metric(lane, WHEN, DELIVERY) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
     lane.read.high_watermark = 3
-    behind = take_metric(lane, WHEN, DELIVERY)
+    behind = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert behind is not None
     assert behind.lag_records == 3
     lane.progress.ledger.next = 3
-    again = take_metric(lane, WHEN, DELIVERY)
+    again = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert again is not None
     assert again.lag_records == 0
-    assert take_metric(lane, WHEN, DELIVERY) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
 
 
 def test_before_the_source_has_answered_nothing_is_said() -> None:
-    assert take_metric(a_lane(high_watermark=-1), WHEN, DELIVERY) is None
+    assert take_metric(a_lane(high_watermark=-1), WHEN, DELIVERY.take_counters) is None
 
 
 def hold(lane: Lane, first: int, timestamp: int) -> None:
@@ -155,7 +155,7 @@ def test_a_lane_that_has_delivered_nothing_is_as_late_as_what_it_holds() -> None
 def test_the_age_of_what_was_never_seen_is_not_known() -> None:
     lane = a_lane()
     assert aged(lane) is None
-    metric = take_metric(lane, WHEN, DELIVERY)
+    metric = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert metric is not None
     assert metric.lag_ms is None
     assert row_of(metric)["lag_ms"] == UNKNOWN
@@ -185,9 +185,9 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
     lane = a_lane()
     deliver(lane, 10, 0.0, 0.0, 0.0, 0.0)
     assert aged(lane) == 0
-    assert take_metric(lane, WHEN, DELIVERY) is not None
-    assert take_metric(lane, WHEN, DELIVERY) is not None
-    assert take_metric(lane, WHEN, DELIVERY) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
     if what == "not current":
         lane.reader = Reading(current=False)
     elif what == "detached":
@@ -196,10 +196,10 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
         lane.read.waits = True
     else:
         lane.writer = None
-    told = take_metric(lane, WHEN, DELIVERY)
+    told = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert told is not None
     assert told.lag_ms is None
-    assert take_metric(lane, WHEN, DELIVERY) is None, "once"
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None, "once"
 
 
 TIMES = st.integers(0, NOW_MS)
@@ -323,10 +323,8 @@ def test_what_has_no_answer_before_the_first_batch(
     quiet = WHEN._replace(now=14.0, asked=inf)
     found = []
     for name in (lane.spec.destination, lane.spec.source):
-        assert (
-            take_metric(lane, quiet._replace(silent={name: silent} if silent < inf else {}), DELIVERY)
-            is not None
-        )
+        interval = quiet._replace(silent={name: silent} if silent < inf else {})
+        assert take_metric(lane, interval, DELIVERY.take_counters) is not None
         found.append(lane.observed.overdue)
     assert found == [(None, seconds), (None, None)]
 
@@ -353,11 +351,11 @@ def test_an_idle_lane_says_once_that_its_source_does_not_answer_and_once_that_it
     lane = a_lane(0)
     reader = Reading()
     lane.reader = reader
-    assert take_metric(lane, WHEN, DELIVERY) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
     said = []
     for now, asked in ((1.0, inf), (6.0, 4.0), (11.0, 4.0), (16.0, inf), (21.0, inf)):
         reader.asked = asked
-        found = take_metric(lane, WHEN._replace(now=now), DELIVERY)
+        found = take_metric(lane, WHEN._replace(now=now), DELIVERY.take_counters)
         said.append(lane.observed.overdue.fetch_seconds if found is not None else "nothing")
     assert said == ["nothing", 2.0, "nothing", None, "nothing"]
 
@@ -367,6 +365,6 @@ def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
     lane.reader = Reading(asked=WHEN.now - 4)
     found = []
     for asked in (WHEN.now - 0.5, WHEN.now - 4):
-        assert take_metric(lane, WHEN._replace(asked=asked), DELIVERY) is not None
+        assert take_metric(lane, WHEN._replace(asked=asked), DELIVERY.take_counters) is not None
         found.append(lane.observed.overdue)
     assert found == [(None, None), (4.0, None)]
