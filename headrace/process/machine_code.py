@@ -73,7 +73,7 @@ PER_BATCH: Final = (
     "mirror/replication/handlers/ack_handler",
     "mirror/replication/handlers/fetch_handler",
     "mirror/replication/lanes/delivery",
-    "mirror/replication/lanes/reading",
+    "mirror/replication/lanes/source_ends",
 )
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)

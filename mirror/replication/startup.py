@@ -163,7 +163,7 @@ class LaneStartup:
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.state is LaneState.PAUSED and not end.error:
-                self._lanes.reading.note_end_while_paused(lane, end.offset)
+                self._lanes.ends.note_end_while_paused(lane, end.offset)
 
     async def _load(self, starting: Starting) -> None:
         """Load the stored progress of lanes without progress in memory."""

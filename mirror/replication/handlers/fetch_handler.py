@@ -58,7 +58,7 @@ class FetchHandler:
         self._context = context
         self._lanes = lanes
         self._runner = runner
-        self._reading = lanes.reading
+        self._ends = lanes.ends
         self._delivery = lanes.delivery
         self._failures = lanes.failures
         self._pacer = pacer
@@ -86,7 +86,7 @@ class FetchHandler:
             if not self._lanes.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
             return
-        self._reading.note_response(lane, part, self._context.loop.now(), self._context.clock.now_ms())
+        self._ends.note_response(lane, part, self._context.loop.now(), self._context.clock.now_ms())
         if not len(part.records):
             self._delivery.settle(lane)
             if part.preferred_replica >= 0:
@@ -114,9 +114,7 @@ class FetchHandler:
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
         """Record the end offset of a lane that is not fetching. `requested_at`: in monotonic seconds."""
-        self._reading.note_end(
-            lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms()
-        )
+        self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
         self._delivery.settle(lane)
 
     def _take(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:

@@ -26,7 +26,7 @@ class SourceLogs:
         self._context = context
         self._lanes = lanes
         self._runner = runner
-        self._reading = lanes.reading
+        self._ends = lanes.ends
         self._delivery = lanes.delivery
         self._unsaved = lanes.unsaved
 
@@ -150,4 +150,4 @@ class SourceLogs:
     ) -> None:
         """Read another log, or another history of the log; see `UnsavedProgress.begin_life`."""
         self._unsaved.begin_life(lane, position, sentence, same_log=same_log, leader_epoch=leader_epoch)
-        self._reading.begin_log(lane)
+        self._ends.begin_log(lane)

@@ -10,7 +10,7 @@ from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from mirror.replication.lanes.producer_identities import ProducerIdentities
-from mirror.replication.lanes.reading import LaneReading
+from mirror.replication.lanes.source_ends import SourceEnds
 from mirror.replication.reports.lane_failures import LaneFailures
 from mirror.replication.reports.lane_log import LaneLog
 from mirror.replication.reports.lane_reports import LaneReport
@@ -31,7 +31,7 @@ class LaneRegistry:
         (monotonic seconds)."""
         self.unsaved = UnsavedProgress(context.token)
         self.delivery = LaneDelivery(self.unsaved)
-        self.reading = LaneReading(self.delivery)
+        self.ends = SourceEnds(self.delivery)
         self.identities = ProducerIdentities(self.delivery)
         self.failures = LaneFailures(context.loop.now)
         self.log = LaneLog(self.report, context.loop.now)

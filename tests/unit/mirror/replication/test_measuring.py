@@ -19,7 +19,7 @@ from mirror.protocol.batches.records import Record, write_batch
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from mirror.replication.lanes.producer_identities import ProducerIdentities
-from mirror.replication.lanes.reading import LaneReading
+from mirror.replication.lanes.source_ends import SourceEnds
 from mirror.replication.reports.measurements import (
     MeasurementInterval,
     has_response,
@@ -73,7 +73,7 @@ def a_lane(high_watermark: int = 10) -> Lane:
 def note_end(lane: Lane, end: int, stable_offset: int, now_ms: int) -> None:
     """Receive an empty response with these ends."""
     part = FetchedPartition(b"t", 0, 0, end, stable_offset, 0, (), None, None, -1, memoryview(b""))
-    LaneReading(DELIVERY).note_response(lane, part, now_ms / 1000, now_ms)
+    SourceEnds(DELIVERY).note_response(lane, part, now_ms / 1000, now_ms)
 
 
 def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, done: float) -> None:

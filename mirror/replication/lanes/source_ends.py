@@ -11,7 +11,7 @@ from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.lanes.delivery import LaneDelivery
 
 
-class LaneReading:
+class SourceEnds:
     """Records the ends of source logs. `delivery` ends the excuses of lanes that have caught up."""
 
     def __init__(self, delivery: LaneDelivery) -> None:
