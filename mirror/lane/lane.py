@@ -7,6 +7,7 @@ A lane has four parts, each with its own state: `read`, `queue`, `ownership` and
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from mirror.errors import DataLossDetected
@@ -166,6 +167,14 @@ class Lane:
         """Return the position and size of the next fetch. `share`: bytes of a response for this lane."""
         read, source = self.read, self.progress.source
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
+
+    def restore(self, stored: LaneProgress) -> None:
+        """Resume from stored progress."""
+        read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
+        self.progress = replace(stored, caught_up=caught_up)
+        if read.excused is not None and read.excused.excuse.name <= caught_up:
+            read.excused = None
+        read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
         """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""

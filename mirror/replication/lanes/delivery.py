@@ -169,15 +169,10 @@ class UnsavedProgress:
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
         """Restore the lane from stored progress, or start without progress if there is none."""
-        read, before = lane.read, lane.progress
+        lane.contents = Contents.LOADED if stored is None else Contents.FOUND
+        lane.restore(replace(lane.progress, clean=True) if stored is None else stored)
         if stored is None:
-            lane.contents, lane.progress, read.position = Contents.LOADED, replace(before, clean=True), -1
-        else:
-            caught_up = max(stored.caught_up, before.caught_up)
-            lane.contents, lane.progress = Contents.FOUND, replace(stored, caught_up=caught_up)
-            read.position = stored.next_offset
-        if read.excused is not None and read.excused.excuse.name <= lane.progress.caught_up:
-            read.excused = None
+            lane.read.position = -1
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
