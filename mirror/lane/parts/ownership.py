@@ -93,12 +93,14 @@ class DisputedIdentity(NamedTuple):
 
 
 class Tenure(IntEnum):
-    """Whether the lane has had a producer id in this engine."""
+    """History of a lane's producer ids in this engine."""
 
     NONE = 0
     FORGOTTEN = 1
-    """The lane has an id and was copied before, but its progress is lost: records may be copies."""
+    """The lane has had an id, and was copied before, but its progress is lost: the destination may contain
+    copies of its next records."""
     HELD = 2
+    """The lane has had an id, and its progress is known."""
 
 
 class LaneOwnership:
