@@ -230,7 +230,7 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
     for _ in range(answers):
         world.send()
         world.answer()
-    world.lane.drop()
+    world.delivery.drop(world.lane)
     assert world.lane.read.position == world.lane.checkpoint
     assert world.budget.used == 0
     world.finish()
@@ -238,8 +238,9 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
 
 
 def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
-    lane = Lane(SPEC)
-    lane.begin(10)
-    lane.lose(25)
-    assert lane.settle()
+    lane, delivery = Lane(SPEC), LaneDelivery(UnsavedProgress("test"))
+    delivery.unsaved.begin(lane, 10)
+    delivery.lose(lane, 25, "offsets 10 to 24 are lost")
+    assert lane in delivery.unsaved.dirty
+    assert lane.progress.gaps == ["offsets 10 to 24 are lost"]
     assert (lane.checkpoint, lane.read.position, lane.progress.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
