@@ -19,10 +19,10 @@ class SourceEnds:
 
     def note_response(self, lane: Lane, part: FetchedPartition, now: float, now_ms: int) -> None:
         """Record the ends in a fetch response that was received at `now` (monotonic seconds)."""
-        read, (requested_at, quiet_at) = lane.read, lane.read.request_times
+        read, requests = lane.read, lane.read.request_times
         self._note_end(lane, part.high_watermark, part.last_stable_offset, now_ms)
-        read.times.quiet(quiet_at)
-        read.times.record_end(part.high_watermark, requested_at, now, now_ms, lane.checkpoint)
+        read.times.quiet(requests.quiet_at)
+        read.times.record_end(part.high_watermark, requests.requested_at, now, now_ms, lane.checkpoint)
         read.log_start = part.log_start
 
     def note_end(self, lane: Lane, end: int, requested_at: float, now: float, now_ms: int) -> None:
