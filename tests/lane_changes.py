@@ -195,7 +195,7 @@ class _Changes:
 
     def _attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.value, ast.Name) and node.value.id in PARTS:
-            self.calls.add((node.value.id, node.attr))  # such as `Lane.shed`, passed as a function
+            self.calls.add((node.value.id, node.attr))  # such as `Lane.restore`, passed as a function
             return
         kind = self.kind_of(node.value)
         if not kind:

@@ -72,6 +72,8 @@ PER_BATCH: Final = (
     "mirror/replication/channels/write_order",
     "mirror/replication/handlers/ack_handler",
     "mirror/replication/handlers/fetch_handler",
+    "mirror/replication/lanes/delivery",
+    "mirror/replication/lanes/source_ends",
 )
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)

@@ -29,9 +29,8 @@ class BatchMerger:
     most_in_flight: int
     budget: ByteBudget
 
-    def prepare(self, lane: Lane) -> None:
-        """Merge the waiting batches, and charge the next batch to `budget`."""
-        merge_waiting(lane, self.most_bytes, self.budget)
+    def charge_next(self, lane: Lane) -> None:
+        """Charge the next batch to `budget`."""
         following = next((item for item in lane.queue.unsent if isinstance(item, OutBatch)), None)
         if following is not None:
             move(following, self.budget)
@@ -53,7 +52,7 @@ def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
 
 
 def next_size(lane: Lane, most_bytes: int) -> int:
-    """Return the approximate size that the next batch to send has after `merge_waiting`; 0 if no batch
+    """Return the approximate size that the next batch to send has after it is merged; 0 if no batch
     waits."""
     unsent, rules = lane.queue.unsent, lane.read.rules
     start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
@@ -63,29 +62,21 @@ def next_size(lane: Lane, most_bytes: int) -> int:
     return sum(len(item.batch) for item in unsent[start : start + 1] if isinstance(item, OutBatch))
 
 
-def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
-    """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
-
-    Charges the result to `budget`. Batches that were already sent remain unchanged.
-    """
+def merged_run(lane: Lane, most_bytes: int) -> tuple[int, list[OutBatch], OutBatch] | None:
+    """Return the first waiting batches, and a batch with their records of at most `most_bytes` and the limit
+    of the destination: (place in the queue, batches, merged batch). None if they cannot be merged."""
     rules, queue = lane.read.rules, lane.queue
     if rules.merge is None or lane.ownership.is_held:
-        return
+        return None
     start = next((place for place, item in enumerate(queue.unsent) if isinstance(item, OutBatch)), 0)
     run = _run(queue.unsent[start:], min(most_bytes, rules.batch_limit))
     if len(run) < 2 or run[0].first_offset < rules.opened_below:
-        return
+        return None
     try:
         merged = merge(run)
     except CorruptData:
-        return  # the destination judges them, one by one
-    if len(merged.batch) > rules.batch_limit:
-        return
-    merged.charge(budget)
-    queue.unsent[start : start + len(run)] = [merged]
-    queue.bytes_in_hand += len(merged.batch) - sum(len(batch.batch) for batch in run)
-    for batch in run:
-        batch.free()
+        return None  # the destination judges them, one by one
+    return None if len(merged.batch) > rules.batch_limit else (start, run, merged)
 
 
 def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:

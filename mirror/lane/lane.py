@@ -1,14 +1,8 @@
 """The copying of one partition: its items in progress, their order, and its confirmed state.
 
-    fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> `settle` -> ledger, map
-
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
-`Lane` has methods for the steps that concern several parts.
-
-Invariants: Batches are sent in source order with consecutive sequences. At most five batches are in flight,
-apart from incomplete requests. After a new producer id or epoch, only one batch is in flight until the
-destination has accepted it: brokers accept any first sequence of an unknown producer, so a second batch could
-overtake a failed first. The ledger covers acknowledged items without gaps.
+`mirror.replication.lanes` changes them: `delivery` the queue, the position and the progress,
+`producer_identities` the ownership.
 """
 
 from __future__ import annotations
@@ -17,12 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from mirror.errors import DataLossDetected
-from mirror.lane.batch_router import BatchRouter
 from mirror.lane.flow import TokenBucket
-from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
+from mirror.lane.ledger import Ledger
 from mirror.lane.lifecycle import InHand, Intent, LaneState, Lifecycle, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.out_batch import LaneQueue, OutBatch
+from mirror.lane.out_batch import LaneQueue
 from mirror.lane.parts.channels import Reader, Writer
 from mirror.lane.parts.observation import LaneObservation
 from mirror.lane.parts.ownership import LaneOwnership
@@ -30,8 +23,8 @@ from mirror.lane.parts.read import LaneRead
 from mirror.lane.progress import Contents, LaneProgress
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.fetch import FetchPosition
 
 MOST_IN_FLIGHT: Final = 5
@@ -43,12 +36,13 @@ class Lane:
     """State of one partition. No I/O; driven by `mirror.replication`.
 
     Only `LaneRunner` writes `lifecycle`. `turn` of the lifecycle is the generation of the lane: results of
-    steps that began in an earlier generation are ignored. `target`: destination partition. `size_cap`: batch
-    size limit learned from rejections despite the topic's settings.
+    steps that began in an earlier generation are ignored. `key`: group and source partition; `target`:
+    destination partition. `size_cap`: batch size limit learned from rejections despite the topic's settings.
     """
 
     __slots__ = (
         "contents",
+        "key",
         "lifecycle",
         "observed",
         "ownership",
@@ -62,11 +56,18 @@ class Lane:
         "writer",
     )
 
-    def __init__(self, spec: LaneSpec, fetch_bytes: int = 0, buckets: tuple[TokenBucket, ...] = ()) -> None:
+    def __init__(
+        self,
+        spec: LaneSpec,
+        fetch_bytes: int = 0,
+        buckets: tuple[TokenBucket, ...] = (),
+        excused: ExcusedLane | None = None,
+    ) -> None:
         self.spec = spec
+        self.key: LaneKey = spec.key
         self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
         self.lifecycle = Lifecycle()
-        self.read = LaneRead(fetch_bytes, buckets)
+        self.read = LaneRead(fetch_bytes, buckets, excused)
         self.queue = LaneQueue()
         self.ownership = LaneOwnership()
         self.progress = LaneProgress(Ledger(0), OffsetMap())
@@ -75,11 +76,6 @@ class Lane:
         self.writer: Writer[Lane] | None = None
         self.size_cap: int | None = None
         self.observed = LaneObservation()
-
-    @property
-    def key(self) -> LaneKey:
-        """Group and source partition."""
-        return self.spec.key
 
     @property
     def checkpoint(self) -> int:
@@ -107,6 +103,11 @@ class Lane:
         return self.lifecycle.turn
 
     @property
+    def is_writable(self) -> bool:
+        """Return whether the destination is connected; otherwise the lane is not fetched."""
+        return self.writer is not None and self.writer.is_connected
+
+    @property
     def may_drain(self) -> bool:
         """Return whether the lane still sends its queued batches."""
         return self.intent in _DRAINS
@@ -121,7 +122,7 @@ class Lane:
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
-        return queue.in_flight < (most if ownership.is_established else 1)
+        return queue.in_flight < (most if ownership.is_established and not queue.is_slow else 1)
 
     @property
     def is_loaded(self) -> bool:
@@ -167,15 +168,6 @@ class Lane:
         read, source = self.read, self.progress.source
         return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
 
-    def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
-        """Update the end offsets of the source log from a response."""
-        read = self.read
-        if read.high_watermark >= 0 and read.position >= read.readable_end:
-            read.caught_up_ms = now_ms  # no record beyond our position was known until now
-            if read.excused is not None and read.excused.end < 0:
-                read.excused.end = read.position
-        read.high_watermark, read.stable_offset = high_watermark, stable_offset
-
     def restore(self, stored: LaneProgress) -> None:
         """Resume from stored progress."""
         read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
@@ -189,136 +181,3 @@ class Lane:
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec, end)
-
-    def begin(self, position: int) -> None:
-        """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
-        self.progress.ledger = Ledger(position)
-        self.progress.offset_map = OffsetMap()
-        self.read.position = position
-
-    def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Accept the items of a router that started at `read.position`, received from `began_at` on."""
-        read, queue, source = self.read, self.queue, self.progress.source
-        read.position = router.position
-        if 0 <= router.leader_epoch != source.leader_epoch:
-            self.progress.source = replace(source, leader_epoch=router.leader_epoch)
-        for item in router.items:
-            if isinstance(item, OutBatch):
-                item.fetched_at = now
-                item.began_at = now if began_at is None else began_at
-                item.appended = read.times.span(item.first_offset, item.next_offset - 1)
-                queue.bytes_in_hand += len(item.batch)
-            queue.unsent.append(item)
-
-    def lose(self, upto: int) -> None:
-        """Skip lost source offsets before `upto`; a new leader epoch may have begun at `upto`."""
-        self.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, self.read.position, upto))
-        self.read.position = upto
-        self.progress.source = replace(self.progress.source, leader_epoch=-1)
-
-    def next_to_send(self, most: int = MOST_IN_FLIGHT) -> OutBatch | None:
-        """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged."""
-        queue, identity = self.queue, self.ownership.identity
-        if identity is None or not self.may_send(most):
-            return None
-        while queue.unsent:
-            item = queue.unsent[0]
-            if self.ownership.is_held and isinstance(item, OutBatch) and not item.is_stamped:
-                return None
-            queue.sent.append(queue.unsent.pop(0))
-            if isinstance(item, OutBatch) and not item.acknowledged:
-                self._send(item, identity)
-                return item
-        return None
-
-    def _send(self, outgoing: OutBatch, identity: ProducerStamp) -> None:
-        ownership = self.ownership
-        if not outgoing.is_stamped:
-            outgoing.sequence = ownership.sequence
-            ownership.sequence = next_sequence(ownership.sequence, outgoing.count)
-            stamp(outgoing.batch, outgoing.attributes, identity, outgoing.sequence)
-            outgoing.is_stamped = True
-        outgoing.outstanding = True
-        self.queue.in_flight += 1
-
-    def acknowledge(self, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
-        """Record that the destination has stored the batch at `target`."""
-        read, queue = self.read, self.queue
-        outgoing.outstanding = False
-        outgoing.acknowledged = True
-        outgoing.target = target
-        queue.in_flight -= 1
-        self.ownership.accepted = self.ownership.identity
-        observed = self.observed
-        observed.counters.delivered(outgoing, now_ms, now, read.times, read.excused)
-        newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
-        observed.delivered_ms = max(observed.delivered_ms, newest_ms)
-        queue.bytes_in_hand -= len(outgoing.batch)
-        outgoing.free()
-
-    def settle(self) -> bool:
-        """Account for the first items of the queue that need no further response; see `LaneQueue.settle`.
-        Return whether there are any. Once the backlog at the start is delivered, every record counts in the
-        latency again."""
-        settled, progress = self.queue.settle(), self.progress
-        for item in settled:
-            if isinstance(item, OutBatch):
-                self.observed.foreign_records += progress.enter(item, self.key.partition)
-            else:
-                progress.ledger.pass_over(item)
-        if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
-            self.read.excused, progress.caught_up = None, excused.excuse.name
-        return bool(settled)
-
-    def drop(self) -> None:
-        """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
-
-        Sequences continue at the first dropped batch; if that may be stored, take a new identity.
-        """
-        assert self.queue.in_flight == 0, "the destination may still read from these buffers"
-        queue = self.queue
-        self.read.note_waiting(queue.first)
-        for item in reversed(queue.sent + queue.unsent):
-            if isinstance(item, OutBatch) and not item.acknowledged:
-                if item.is_stamped:
-                    self.ownership.sequence = item.sequence
-                item.free()
-        queue.empty()
-        if self.read.position >= 0:  # a lane without a position keeps none
-            self.read.position = self.checkpoint
-
-    def shed(self) -> None:
-        """Drop unsent items; they are fetched again later."""
-        first = self.queue.shed()
-        if first is not None:
-            self.read.note_waiting(first)
-            self.read.position = first.first_offset
-
-    def free_all(self) -> None:
-        """Drop all batches of a lane that failed unexpectedly and will be loaded again.
-
-        Buffers of requests in flight are released with their responses.
-        """
-        self.read.note_waiting(self.queue.first)
-        items = self.queue.empty()
-        self.queue.in_flight = 0
-        for item in items:
-            if isinstance(item, OutBatch):
-                item.forget()
-
-    def identify(self, identity: ProducerStamp) -> None:
-        """Set a new producer identity. Sequences start at 0, and queued batches get the new identity."""
-        ownership, progress = self.ownership, self.progress
-        ownership.identity = identity
-        owner = identity.producer_id, identity.epoch
-        if owner != progress.owner:
-            progress.owner, progress.owned_from = owner, None
-        ownership.sequence = 0
-        for item in self.queue.unsent:
-            if isinstance(item, OutBatch):
-                item.is_stamped = False
-
-    def disown(self) -> None:
-        """Require fencing before the next batch, because unknown batches may still be in flight."""
-        self.ownership.lay_down(self.progress.version)
-        self.ownership.needs_fence = True

@@ -173,11 +173,10 @@ class RejectedBatch:
 class LaneQueue:
     """Items in source order: `sent`, then `unsent`.
 
-    `bytes_in_hand`: size of the batches. `trouble`: the first rejected batch. `is_writable`: connected to
-    the destination; otherwise the lane is not fetched. `is_slow`: the destination partition is
-    under-replicated, so batches are sent alone. `damaged_sends`: number of batches that the destination has
-    rejected as corrupt, all of them below the source offset `damaged_up_to`; reset when the batches up to
-    that offset are accepted. `send_tries`: number of consecutive transient produce errors.
+    `bytes_in_hand`: size of the batches. `trouble`: the first rejected batch. `is_slow`: the destination
+    partition is under-replicated, so batches are sent alone. `damaged_sends`: number of batches that the
+    destination has rejected as corrupt, all of them below the source offset `damaged_up_to`; reset when the
+    batches up to that offset are accepted. `send_tries`: number of consecutive transient produce errors.
     """
 
     __slots__ = (
@@ -186,7 +185,6 @@ class LaneQueue:
         "damaged_up_to",
         "in_flight",
         "is_slow",
-        "is_writable",
         "send_tries",
         "sent",
         "trouble",
@@ -198,7 +196,7 @@ class LaneQueue:
         self.sent: list[Item] = []
         self.in_flight = self.bytes_in_hand = 0
         self.trouble: RejectedBatch | None = None
-        self.is_writable = self.is_slow = False
+        self.is_slow = False
         self.damaged_sends = self.damaged_up_to = self.send_tries = 0
 
     @property
@@ -228,50 +226,3 @@ class LaneQueue:
     def is_ambiguous(self) -> bool:
         """Return whether the destination may have stored batches that are not acknowledged."""
         return any(batch.maybe_stored for batch in self.batches())
-
-    def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. A later rejection does not clear `maybe_stored`."""
-        outgoing.outstanding = False
-        outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
-        self.in_flight -= 1
-
-    def requeue(self) -> None:
-        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
-        assert self.in_flight == 0, "a batch could overtake one in flight"
-        self.unsent, self.sent, self.trouble = self.sent + self.unsent, [], None
-
-    def empty(self) -> list[Item]:
-        """Remove and return all items, in order."""
-        items, self.unsent, self.sent = self.sent + self.unsent, [], []
-        self.bytes_in_hand, self.trouble = 0, None
-        return items
-
-    def shed(self) -> OutBatch | None:
-        """Drop the first batch that was never sent, and all items after it; return that batch."""
-        unsent = [item for item in self.unsent if isinstance(item, OutBatch) and not item.is_stamped]
-        if not unsent:
-            return None
-        first = unsent[0]
-        while True:
-            item = self.unsent.pop()
-            if isinstance(item, OutBatch):
-                self.bytes_in_hand -= len(item.batch)
-                item.free()
-                if item is first:
-                    return first
-
-    def settle(self) -> list[Item]:
-        """Remove and return the first items that need no response: skipped offsets, acknowledged batches."""
-        settled: list[Item] = []
-        for items in (self.sent, self.unsent):
-            while items and (isinstance(items[0], SkippedOffsets) or items[0].acknowledged):
-                settled.append(items.pop(0))
-            if items:
-                break
-        return settled
-
-    def recount(self) -> None:
-        """Recompute the totals after a step that failed halfway."""
-        batches = [item for item in [*self.sent, *self.unsent] if isinstance(item, OutBatch)]
-        self.in_flight = sum(item.outstanding for item in batches)
-        self.bytes_in_hand = sum(len(item.batch) for item in batches)

@@ -1,8 +1,8 @@
 """Engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
 This module wires the parts and runs the loop. A batch passes through the parts in this order: `fetcher` ->
-`fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane` (ledger,
-map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
+`fetch_handler` -> `lane.batch_router` -> `delivery` -> `sender` -> `ack_handler` -> `delivery` (ledger, map)
+-> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
 its dependencies in its constructor.
 """
 
@@ -30,6 +30,7 @@ from mirror.model.datastreams.lanes import (
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.model.movement.history import LanePosition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
@@ -122,9 +123,9 @@ class BatchEngine:
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.buckets(spec)
-        lane = Lane(spec, self._context.fetch_bytes(buckets), buckets)
         patience_ms = int(self._context.settings.catch_up_seconds * 1000)
-        lane.read.excuse(spec.excuse, patience_ms, self._context.clock.now_ms())
+        excused = ExcusedLane.of(spec.excuse, patience_ms, self._context.clock.now_ms())
+        lane = Lane(spec, self._context.fetch_bytes(buckets), buckets, excused)
         self.lanes.add(lane, self._context.loop.now())
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
@@ -255,7 +256,7 @@ class BatchEngine:
 
     def _metric(self, lane: Lane, when: MeasurementInterval) -> MirrorMetric | None:
         try:
-            return take_metric(lane, when)
+            return take_metric(lane, when, self.lanes.delivery.take_counters)
         except Exception as error:  # noqa: BLE001 - the other lanes are measured
             self.runner.set_aside(lane, error)
             return None

@@ -42,10 +42,6 @@ _SOON_SECONDS: Final = 0.5
 class Transactions(Protocol):
     """Operations on the transactions of exactly-once lanes, for code that changes lanes."""
 
-    def prepare(self, lane: Lane, floor: int) -> None:
-        """Require a transaction for every batch that the lane sends. `floor`: see `TransactionState`."""
-        ...
-
     def begin(self, lane: Lane) -> None:
         """Open a transaction for a lane that has batches to send."""
         ...
@@ -88,6 +84,8 @@ class LaneActions:
         self._context = context
         self._lanes = lanes
         self._unsaved = lanes.unsaved
+        self._delivery = lanes.delivery
+        self._identities = lanes.identities
         self._lane_log = lanes.log
         self._abandon = abandon
 
@@ -96,8 +94,8 @@ class LaneActions:
         return {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
-            LaneAction.SHED: Lane.shed,
-            LaneAction.DROP: Lane.drop,
+            LaneAction.SHED: self._delivery.shed,
+            LaneAction.DROP: self._delivery.drop,
             LaneAction.LET_GO: self._let_go,
             LaneAction.FREE: self._free,
             LaneAction.START: self._start,
@@ -122,13 +120,13 @@ class LaneActions:
         self._detach_writer(lane)
         is_in_transaction = lane.ownership.is_in_transaction
         if lane.queue.is_ambiguous:
-            lane.disown()
-        lane.drop()
+            self._identities.end(lane)
+        self._delivery.drop(lane)
         if is_in_transaction:
             self._abandon(lane)
         if lane.is_broken:
             self._unsaved.discard(lane)
-            lane.disown()
+            self._identities.end(lane)
 
     def _free(self, lane: Lane) -> None:
         self._unsaved.discard(lane)
@@ -136,8 +134,8 @@ class LaneActions:
             if lane.ownership.is_in_transaction:
                 self._abandon(lane)
         finally:
-            lane.disown()
-            lane.free_all()
+            self._identities.end(lane)
+            self._delivery.free_all(lane)
 
     def _start(self, lane: Lane) -> None:
         self._lanes.to_start[lane] = None
@@ -173,6 +171,7 @@ class LaneRunner:
         self._context = context
         self._lanes = lanes
         self._unsaved = lanes.unsaved
+        self._delivery = lanes.delivery
         settings = context.settings
         self._rule = ProbeRule(settings.probe_first_seconds, settings.probe_longest_seconds)
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
@@ -218,8 +217,7 @@ class LaneRunner:
             if problem is error:
                 self.pause(lane, problem, lasting=isinstance(error, Fenced))
                 return
-            self._unsaved.invalidate(lane)
-            lane.queue.recount()
+            self._delivery.invalidate(lane)
             if lane.state is LaneState.PAUSED:  # already paused, so its in-memory state is discarded here
                 self._break(lane, problem)
             else:
@@ -288,7 +286,7 @@ class LaneRunner:
     def give_way(self, lane: Lane) -> None:
         """Release unsent batches, to free memory for other lanes. The batches are read again later."""
         end = lane.read.position
-        lane.shed()
+        self._delivery.shed(lane)
         if lane.reader is not None:
             lane.reader.exclude(lane)
         if lane.read.position < end and lane.intent in (Intent.FINISH, Intent.PAUSE_WHEN_DRAINED):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -60,6 +59,7 @@ class LaneStartup:
         self._runner = runner
         self._unsaved = lanes.unsaved
         self._reading = reading
+        self._source_logs = reading.source_logs
         self._writing = writing
         self._limits: dict[ClusterRef, LimitBook] = {}
         self._start_positions = StartPositionFinder(context, lanes, runner)
@@ -163,7 +163,7 @@ class LaneStartup:
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.state is LaneState.PAUSED and not end.error:
-                lane.read.high_watermark = end.offset
+                self._lanes.ends.note_end_while_paused(lane, end.offset)
 
     async def _load(self, starting: Starting) -> None:
         """Load the stored progress of lanes without progress in memory."""
@@ -240,10 +240,10 @@ class LaneStartup:
             self._unsaved.begin_elsewhere(lane)
             self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
-        problem = self._reading.source_problem(lane)
+        problem = self._source_logs.problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
             _log.warning("%s; copying the new topic", problem.message)
-            self._unsaved.begin_life(lane, -1, problem.message, same_log=False)
+            self._source_logs.begin_life(lane, -1, problem.message, same_log=False)
             problem = None
         if problem is not None:
             return problem
@@ -264,8 +264,7 @@ class LaneStartup:
         The log has no producer state, so it would accept any first sequence, even from former owners. The
         lane therefore acquires its producer id again, and fences former owners in the new log.
         """
-        if lane.ownership.identity is not None:
-            lane.disown()
+        self._lanes.identities.end(lane)
         self._unsaved.begin_target(lane, sentence)
 
     async def _find_positions(self, starting: Starting) -> None:
@@ -322,9 +321,8 @@ class LaneStartup:
         refreshed the metadata since `_look_at`. `seen`: id of the source topic before the position was looked
         up.
         """
-        known = lane.progress.source
-        lane.progress.source = replace(known, topic_id=known.topic_id or seen)
-        problem = self._reading.source_problem(lane) or self._writing.target_problem(lane)
+        self._unsaved.note_source_id(lane, seen)
+        problem = self._source_logs.problem(lane) or self._writing.target_problem(lane)
         if problem is not None:
             self._runner.restart(lane, str(problem))
             return
@@ -332,7 +330,7 @@ class LaneStartup:
         # An older broker of a cluster that is being upgraded reports no ids.
         source_id = self._source_id(lane) or lane.progress.source.topic_id
         target_id = sink.cluster.topic_id(lane.spec.destination_topic) or lane.progress.target_id
-        identity = SourceIdentity(source_id, known.leader_epoch, source.cluster.cluster_id)
+        identity = SourceIdentity(source_id, lane.progress.source.leader_epoch, source.cluster.cluster_id)
         self._unsaved.note_logs(lane, identity, target_id, sink.cluster.cluster_id)
         forget_other_topics(lane)
         source.cluster.pin(source.cluster.cluster_id)

@@ -49,6 +49,11 @@ class Writer(Protocol[L]):
 
     broker: int
 
+    @property
+    def is_connected(self) -> bool:
+        """Return whether the channel is connected to the broker."""
+        ...
+
     def wake(self, lane: L) -> None:
         """Queue the lane, which has batches to send."""
         ...

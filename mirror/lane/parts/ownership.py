@@ -92,26 +92,33 @@ class DisputedIdentity(NamedTuple):
         )
 
 
+class Tenure(IntEnum):
+    """History of a lane's producer ids in this engine."""
+
+    NONE = 0
+    FORGOTTEN = 1
+    """The lane has had an id, and was copied before, but its progress is lost: the destination may contain
+    copies of its next records."""
+    HELD = 2
+    """The lane has had an id, and its progress is known."""
+
+
 class LaneOwnership:
     """Ownership of the destination partition.
 
     `claimed_at`: time (monotonic seconds) at which the prerequisites of the first batch were requested;
     infinity if the lane does not wait for them. `accepted`: identity under which the destination has last
     accepted a batch. `disputed`: former producer identity, which another owner may have acquired in the
-    meantime; set until the lane has an identity again. `needs_fence`: unknown batches of a former owner or of
-    this lane may be in flight. `has_owned`: the lane has had a producer id in this engine. `is_forgotten`:
-    the lane was copied before, but its progress is lost.
+    meantime; set until the lane has an identity again.
     """
 
     __slots__ = (
         "accepted",
         "claimed_at",
         "disputed",
-        "has_owned",
         "identity",
-        "is_forgotten",
-        "needs_fence",
         "sequence",
+        "tenure",
         "transaction",
     )
 
@@ -119,10 +126,15 @@ class LaneOwnership:
         self.identity: ProducerStamp | None = None
         self.accepted: ProducerStamp | None = None
         self.sequence = 0
-        self.needs_fence = self.has_owned = self.is_forgotten = False
+        self.tenure = Tenure.NONE
         self.claimed_at = inf
         self.disputed: DisputedIdentity | None = None
         self.transaction: TransactionState | None = None
+
+    @property
+    def has_owned(self) -> bool:
+        """Return whether the lane has had a producer id in this engine."""
+        return self.tenure is not Tenure.NONE
 
     @property
     def is_identifying(self) -> bool:
@@ -148,35 +160,6 @@ class LaneOwnership:
     def has_failed_transaction(self) -> bool:
         """Return whether the open transaction can only be aborted."""
         return self.transaction is not None and self.transaction.phase is TransactionPhase.FAILED
-
-    def lay_down(self, stored: Version | None) -> ProducerStamp | None:
-        """Stop writing under the current producer identity, and return it. `stored`: version of the loaded
-        progress.
-
-        A transactional identity is acquired again only after a check that no other owner has it. Until this
-        check, the lane begins no transaction, and does not commit an open one.
-        """
-        identity, self.identity = self.identity, None
-        if identity is not None and identity.transactional and self.disputed is None:
-            self.dispute(identity, stored)
-        self.transaction = None
-        return identity
-
-    def take_id(self, identity: ProducerStamp, stored: Version | None) -> None:
-        """Set the producer identity for transactions, after those of the former identity have ended.
-
-        The identity stays disputed until the lane's progress is verified, because the next steps may fail.
-        """
-        self.transaction = None
-        self.dispute(identity, stored)
-
-    def dispute(
-        self, identity: ProducerStamp, stored: Version | None, refusal: str = "", seconds: float = 0.0
-    ) -> None:
-        """Require a check for another owner before the identity is taken again."""
-        is_open = self.transaction is not None and self.transaction.may_be_open
-        former = FormerIdentity((identity.producer_id, identity.epoch), is_open)
-        self.disputed = DisputedIdentity(former, stored, refusal, seconds)
 
     def transactional_id(self, key: LaneKey) -> bytes | None:
         """Return the transactional id of the lane's batches, None outside of transactions."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.lane.flow import Replica, TokenBucket
-from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.movement.append_times import AppendTimes
-from mirror.model.movement.excuses import Excuse, ExcusedLane
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.fetch_session import Place
 
 _FORGETTING: Final = 16
@@ -62,6 +61,14 @@ class FetchSize:
         return roomy * (count - 1 if count > 1 and roomy * count > most else count)
 
 
+class RequestTimes(NamedTuple):
+    """Send times of fetch requests with responses, in monotonic seconds: of the last request, and of the last
+    one that showed that the log had no further records."""
+
+    requested_at: float
+    quiet_at: float
+
+
 class LaneRead:
     """Reading of one partition.
 
@@ -71,8 +78,7 @@ class LaneRead:
 
     `is_live`: the lane is up to date, and is fetched on channels that backlogs cannot delay. `waits`: the
     lane is excluded from fetches for a reason other than the source; `answered_at`: time (monotonic seconds)
-    at which an end offset was last received during that wait. `requested_at`: time (monotonic seconds) at
-    which the last fetch request with a response was sent; `first_request`: number of the channel's first
+    at which an end offset was last received during that wait. `first_request`: number of the channel's first
     request that included the current position. `replica`: broker to fetch from; None to let the leader
     choose. `empty_answers`: consecutive empty responses although records remain; `damaged_reads`: consecutive
     responses with corrupt batches.
@@ -92,7 +98,7 @@ class LaneRead:
         "place",
         "position",
         "replica",
-        "requested_at",
+        "request_times",
         "rules",
         "size",
         "stable_offset",
@@ -101,18 +107,20 @@ class LaneRead:
         "waits",
     )
 
-    def __init__(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+    def __init__(
+        self, fetch_bytes: int, buckets: tuple[TokenBucket, ...], excused: ExcusedLane | None = None
+    ) -> None:
         self.position = 0
         self.high_watermark = self.stable_offset = self.log_start = -1
         self.waiting = (-1, -1)
         self.times = AppendTimes()
         self.caught_up_ms = -1
-        self.excused: ExcusedLane | None = None
+        self.excused = excused
         self.rules = RoutingRules()
         self.place: Place | None = None
         self.replica: Replica | None = None
         self.is_live = self.waits = False
-        self.answered_at, self.requested_at = -inf, 0.0
+        self.answered_at, self.request_times = -inf, RequestTimes(0.0, -inf)
         self.first_request = 0
         self.size = FetchSize(fetch_bytes)
         self.buckets = buckets
@@ -129,17 +137,6 @@ class LaneRead:
         at_open_transaction = self.stable_offset < self.high_watermark and self.position >= self.stable_offset
         return self.rules.read_committed and at_open_transaction
 
-    def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
-        """Exclude the backlog at the start of the lane from the latency, and for up to `patience_ms` also the
-        records behind that backlog."""
-        if excuse.name:
-            self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
-
-    def note_waiting(self, first: OutBatch | None) -> None:
-        """Record the first dropped batch, which will be fetched again; None if no batch was dropped."""
-        if first is not None:
-            self.waiting = first.first_offset, first.first_timestamp
-
     def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
         """Set new quotas, and the maximum fetch size that suits them."""
         self.size.most, self.buckets = fetch_bytes, buckets
@@ -148,6 +145,11 @@ class LaneRead:
         """Record the send time of a request that included the lane. `last_request`: number and time of the
         channel's last request with a response. If that request included the lane's current position, the log
         had no further records at that time."""
-        self.requested_at = requested_at
-        if self.first_request <= last_request[0]:
-            self.times.quiet(last_request[1])
+        was_included = self.first_request <= last_request[0]
+        quiet_at = last_request[1] if was_included else self.request_times.quiet_at
+        self.request_times = RequestTimes(requested_at, quiet_at)
+
+    def note_request_ahead(self, requested_at: float) -> None:
+        """Record the send time of a request for records that were read ahead."""
+        before = self.request_times
+        self.request_times = RequestTimes(max(before.requested_at, requested_at), before.quiet_at)

@@ -64,10 +64,7 @@ class AppendTimes:
     __slots__ = (
         "_ahead_next",
         "_behind_next",
-        "_first",
         "_marks",
-        "_next",
-        "_span",
         "_turned",
         "_zero_ms",
         "ahead_ms",
@@ -78,9 +75,6 @@ class AppendTimes:
         self._marks: list[_EndMark] = []
         self._zero_ms = 0.0
         """Wall-clock time, in epoch ms, at which the monotonic clock was 0."""
-        self._first = self._next = 0
-        """Range of offsets for which `_span` is valid; empty if the bounds must be computed again."""
-        self._span = UNKNOWN_SPAN
         self.ahead_ms = self.behind_ms = 0
         """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""
         self._ahead_next = self._behind_next = 0
@@ -101,7 +95,6 @@ class AppendTimes:
         """Record that the log had no further records at `requested_at` (monotonic seconds)."""
         if self._marks and requested_at > self._marks[-1].requested_at:
             self._marks[-1].requested_at = requested_at
-            self._next = self._first
 
     def record_end(self, end: int, requested_at: float, now: float, now_ms: int, kept: int) -> None:
         """Record the end offset of the log, from a response received at `now` to a request sent at
@@ -114,7 +107,6 @@ class AppendTimes:
         """
         marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000
-        self._next = self._first
         if marks and abs(self._zero_ms - before_ms) > _JUMP_MS:
             marks.clear()
             return
@@ -143,8 +135,6 @@ class AppendTimes:
 
     def span(self, first: int, last: int) -> AppendSpan:
         """Return the bounds for records at the offsets from `first` to `last`."""
-        if self._first <= first and last < self._next:
-            return self._span
         marks = self._marks
         after = len(marks)
         while after and marks[after - 1].end > first:
@@ -155,11 +145,7 @@ class AppendTimes:
         since_ms = int(self._zero_ms + marks[after - 1].requested_at * 1000) if after else -1
         if upto == len(marks):
             return AppendSpan(since_ms, UNKNOWN_SPAN.until_ms)
-        found = AppendSpan(since_ms, int(self._zero_ms + marks[upto].answered_at * 1000))
-        if upto == after:
-            self._first = marks[after - 1].end if after else 0
-            self._next, self._span = marks[after].end, found
-        return found
+        return AppendSpan(since_ms, int(self._zero_ms + marks[upto].answered_at * 1000))
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
         """Return the estimated append time (epoch ms) of a record with this timestamp, within the bounds.

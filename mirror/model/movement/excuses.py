@@ -120,6 +120,11 @@ class ExcusedLane:
         self._is_patient = True
         self._least = self._least_ms = -1
 
+    @classmethod
+    def of(cls, excuse: Excuse, patience_ms: int, now_ms: int) -> ExcusedLane | None:
+        """Return the state of a lane that starts at `now_ms` (epoch ms), None without an excuse."""
+        return cls(excuse.as_of(now_ms), patience_ms) if excuse.name else None
+
     def counts(self, timestamp: int) -> bool:
         """Return whether a record that is delivered now counts against objectives. Records produced before a
         pause count, because the lane ran at that time."""

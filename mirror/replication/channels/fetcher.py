@@ -95,7 +95,7 @@ class FetchChannel:
         self._lanes[lane.read.place] = lane
 
     def include(self, lane: Lane) -> None:
-        if not lane.queue.is_writable:
+        if not lane.is_writable:
             self.exclude(lane)
             return
         if lane.read.waits:
@@ -130,7 +130,7 @@ class FetchChannel:
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
         """Handle records that were read ahead; they were requested at `requested_at` (monotonic seconds)."""
-        lane.read.requested_at = max(lane.read.requested_at, requested_at)
+        lane.read.note_request_ahead(requested_at)
         self._source.listener.on_fetched(lane, part, slab, squeezed=False)
 
     def exclude(self, lane: Lane) -> None:

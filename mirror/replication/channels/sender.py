@@ -80,6 +80,10 @@ class ProduceChannel:
         """Number of lanes attached."""
         return len(self._lanes)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
     def attach(self, lane: Lane) -> None:
         """Start to send batches of the lane."""
         lane.writer = self
@@ -87,14 +91,13 @@ class ProduceChannel:
         if self._connection is None:
             self._open()
         else:
-            self._is_writable(lane)
+            self._note_writable(lane)
 
     def detach(self, lane: Lane) -> None:
         self._lanes.pop(lane, None)
         self._live.pop(lane, None)
         self._bulk.pop(lane, None)
         lane.writer = None
-        lane.queue.is_writable = False
         if self._parallel is not None:
             self._parallel.detach(lane)
 
@@ -277,11 +280,10 @@ class ProduceChannel:
         if self._role != SLOW_ROLE and connection.round_trip() >= FAR_SECONDS:
             self._parallel, self._window = self._sink.distant.writes(self.broker), SendWindow()
         for lane in list(self._lanes):
-            self._is_writable(lane)
+            self._note_writable(lane)
         self._pump_soon()
 
-    def _is_writable(self, lane: Lane) -> None:
-        lane.queue.is_writable = True
+    def _note_writable(self, lane: Lane) -> None:
         self.wake(lane)
         self._sink.listener.on_writable(lane)
 

@@ -45,7 +45,7 @@ class AckHandler:
         self._context = context
         self._lanes = lanes
         self._runner = runner
-        self._unsaved = lanes.unsaved
+        self._delivery = lanes.delivery
         self._failures = lanes.failures
         self._transactions = runner.transactions
         self._pacer = pacer
@@ -64,13 +64,12 @@ class AckHandler:
     def _on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         queue, transaction = lane.queue, lane.ownership.transaction
         if answer.error:
-            queue.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
-            if queue.trouble is None:
-                queue.trouble = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
+            rejected = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
+            self._delivery.reject(lane, rejected, maybe_stored=answer.error in _MAYBE_STORED)
         else:
             now_ms, now = self._context.clock.now_ms(), self._context.loop.now()
-            lane.acknowledge(outgoing, answer.base_offset, now_ms, now)
-            is_gap = self._unsaved.settle(lane)
+            self._delivery.acknowledge(lane, outgoing, answer.base_offset, now_ms, now)
+            is_gap = self._delivery.settle(lane)
             queue.send_tries = 0
             if queue.damaged_sends and outgoing.next_offset >= queue.damaged_up_to:
                 queue.damaged_sends = 0
@@ -94,19 +93,16 @@ class AckHandler:
 
     def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
         try:
-            if merger is None:
-                return lane.next_to_send()
-            merger.prepare(lane)
-            return lane.next_to_send(merger.most_in_flight)
+            return self._delivery.next_batch(lane, merger)
         except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
             self._runner.set_aside(lane, error)
             return None
 
     def _on_lost(self, lane: Lane, outgoing: OutBatch, maybe_stored: bool) -> None:
-        lane.queue.unanswered(outgoing, maybe_stored=maybe_stored)
+        self._delivery.unanswered(lane, outgoing, maybe_stored=maybe_stored)
         if not lane.queue.in_flight:
             if lane.queue.trouble is None or lane.queue.trouble.code in TRANSIENT:
-                lane.queue.requeue()
+                self._delivery.requeue(lane)
             self._go_on(lane)
 
     def on_unwritable(self, lane: Lane) -> None:
@@ -122,7 +118,7 @@ class AckHandler:
 
         The lane later determines whether the destination has stored the batches in flight.
         """
-        if not lane.queue.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
+        if not lane.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
     def on_writable(self, lane: Lane) -> None:
@@ -143,7 +139,7 @@ class AckHandler:
         """Handle the first error of a lane, after all its batches in flight have a response."""
         code = trouble.code
         if code in TRANSIENT:
-            lane.queue.requeue()
+            self._delivery.requeue(lane)
             self._try_again(lane, trouble)
         elif code in FENCED:
             refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
@@ -187,7 +183,7 @@ class AckHandler:
 
         Release the memory of all batches except those that the destination may have stored already.
         """
-        lane.queue.is_slow, lane.ownership.accepted = True, None
+        lane.queue.is_slow = True
         self._hold_less(lane)
 
     def _share_requests(self, lane: Lane) -> None:

@@ -9,12 +9,8 @@ from typing import Final
 from mirror.errors import (
     BatchTooLarge,
     CorruptData,
-    EpochDiverged,
     HeadraceError,
     RecordTooLarge,
-    SourceTruncated,
-    TopicMissing,
-    TopicRecreated,
     TransformFailed,
     UndecodableBatch,
 )
@@ -22,20 +18,18 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.lanes import PauseCause
-from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
 from mirror.protocol.codes import MOVED, TRANSIENT, Code, name_of
-from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
 from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.handlers.source_logs import SourceLogs
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_failures import FAILURE_SECONDS
-from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
@@ -64,7 +58,8 @@ class FetchHandler:
         self._context = context
         self._lanes = lanes
         self._runner = runner
-        self._unsaved = lanes.unsaved
+        self._ends = lanes.ends
+        self._delivery = lanes.delivery
         self._failures = lanes.failures
         self._pacer = pacer
         self._producer_ids = producer_ids
@@ -74,6 +69,7 @@ class FetchHandler:
         self._room = _OPENED_AT_ONCE
         """Remaining decoding budget of this loop iteration, in units of `BatchRouter.work`."""
         self.hanging = OpenTransactionWatch(context, lanes, runner)
+        self.source_logs = SourceLogs(context, lanes, runner)
 
     def begin_round(self) -> None:
         """Reset the decoding budget for a new loop iteration."""
@@ -90,25 +86,21 @@ class FetchHandler:
             if not self._lanes.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
             return
-        end, now_ms = part.high_watermark, self._context.clock.now_ms()
-        lane.note_end(end, part.last_stable_offset, now_ms)
-        lane.read.times.record_end(
-            end, lane.read.requested_at, self._context.loop.now(), now_ms, lane.checkpoint
-        )
-        lane.read.log_start = part.log_start
+        self._ends.note_response(lane, part, self._context.loop.now(), self._context.clock.now_ms())
         if not len(part.records):
-            self._unsaved.settle(lane)
+            self._delivery.settle(lane)
             if part.preferred_replica >= 0:
                 self._on_preferred(lane, part.preferred_replica)
             else:
                 self._on_nothing(lane, squeezed=squeezed)
             return
         lane.read.empty_answers = 0
-        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
-        lane.observed.counters.fetched_parts += 1
-        self.hanging.flows(lane)
+        if lane in self._failures.by_lane:
+            self._failures.forget(lane, PauseCause.SOURCE_AWAY)
+        if lane in self.hanging.lanes:
+            self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
-        self._unsaved.settle(lane)
+        self._delivery.settle(lane)
         if failure is not None and not _has_read_all(lane):
             self._on_bad_records(lane, failure)
             return
@@ -122,12 +114,8 @@ class FetchHandler:
 
     def on_end(self, lane: Lane, end: int, requested_at: float) -> None:
         """Record the end offset of a lane that is not fetching. `requested_at`: in monotonic seconds."""
-        read, now, now_ms = lane.read, self._context.loop.now(), self._context.clock.now_ms()
-        lane.note_end(max(read.high_watermark, end), end, now_ms)
-        read.answered_at = now
-        if not read.rules.read_committed:  # otherwise more records may have been appended
-            read.times.record_end(end, requested_at, now, now_ms, lane.checkpoint)
-        self._unsaved.settle(lane)
+        self._ends.note_end(lane, end, requested_at, self._context.loop.now(), self._context.clock.now_ms())
+        self._delivery.settle(lane)
 
     def _take(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:
         budget = self._context.budget_of(lane.spec.source, live=lane.read.is_live)
@@ -143,14 +131,14 @@ class FetchHandler:
             raise
         self._room -= router.work
         try:
-            lane.accept(router, now, slab.began_at)
+            self._delivery.accept(lane, router, now, slab.began_at)
         except Exception:
             router.free()
             raise
         for bucket in lane.read.buckets:
             bucket.take(len(part.records), now)
-        if failure is not None:
-            _note_unread(lane, part.records)
+        if failure is not None and (timestamp := _first_timestamp(lane, part.records)) is not None:
+            self._delivery.note_unread(lane, timestamp)
         is_too_small = failure is None and lane.read.position == before and not router.is_cut
         size = first_size(part.records) if is_too_small else router.largest
         if size:
@@ -176,7 +164,8 @@ class FetchHandler:
                 lane.reader.include(lane)
             return
         lane.read.empty_answers = 0
-        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
+        if lane in self._failures.by_lane:
+            self._failures.forget(lane, PauseCause.SOURCE_AWAY)
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.change_tier(lane, 0)
@@ -208,7 +197,7 @@ class FetchHandler:
         """
         if lane.read.is_blocked:
             self.hanging.holds(lane)
-        else:
+        elif lane in self.hanging.lanes:
             self.hanging.flows(lane)
 
     def _send(self, lane: Lane) -> None:
@@ -243,10 +232,10 @@ class FetchHandler:
         code = part.error
         if part.diverging is not None:
             epoch, end = part.diverging
-            self._diverged(lane, epoch, end, common=epoch)
+            self.source_logs.diverged(lane, epoch, end, common=epoch)
         elif code == Code.OFFSET_OUT_OF_RANGE:
             self._lanes.source(lane).detach(lane)
-            self._runner.spawn(lane, self._out_of_range(lane))
+            self._runner.spawn(lane, self.source_logs.out_of_range(lane))
         elif code in TRANSIENT:
             self._note_failure(lane, name_of(code))
             if code in MOVED:
@@ -271,130 +260,13 @@ class FetchHandler:
             self._note_failure(lane, f"{type(error).__name__}: {error}", seconds)
 
     def on_relocated(self, lane: Lane) -> None:
-        self._runner.guard(lane, self._relocated)
-
-    def _relocated(self, lane: Lane) -> None:
-        """Verify with new metadata that the topic is still the same before fetching again."""
-        if not lane.may_read:
-            return
-        problem = self.source_problem(lane)
-        if isinstance(problem, TopicRecreated):
-            self._runner.restart(lane, str(problem))
-        elif problem is not None:
-            self._runner.pause(lane, problem, drain=True)
-        else:
-            self._lanes.source(lane).attach(lane)
-            if lane.reader is None:
-                self._note_failure(lane, "the partition has no leader")
+        self._runner.guard(lane, self.source_logs.verify)
+        if lane.may_read and lane.reader is None:
+            self._note_failure(lane, "the partition has no leader")
 
     def _note_failure(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
-
-    def source_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return the reason in new metadata that the lane cannot read; None if the lane can read."""
-        cluster = self._lanes.source(lane).cluster
-        name, number = lane.key.partition
-        topic = cluster.topics.get(name)
-        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return TopicMissing(
-                f"topic {name} does not exist on {cluster.name}",
-                advice="create it or remove it from the datastream",
-            )
-        if topic.error and topic.error not in TRANSIENT:
-            return cluster.error(
-                topic.error, f"describing topic {name} on {cluster.name}", f"Read on topic {name}"
-            )
-        if not topic.error and number >= len(topic.leaders):
-            return TopicMissing(
-                f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"
-            )
-        before, now = lane.progress.source.cluster_id, cluster.cluster_id
-        if before and now and before != now:
-            return TopicRecreated(
-                f"{cluster.name} is another cluster ({now}) than the one from which topic {name} was"
-                f" copied ({before})",
-                advice="change the datastream's destination name, or its name and"
-                " system.taskPrefix; on_loss = continue appends the new topic to the copied records",
-            )
-        identity = cluster.topic_id(name)
-        if lane.progress.source.topic_id and identity and identity != lane.progress.source.topic_id:
-            return TopicRecreated(
-                f"topic {name} on {cluster.name} was deleted and recreated",
-                advice="on_loss = continue copies the new topic from its beginning",
-            )
-        return None
-
-    async def _out_of_range(self, lane: Lane) -> None:
-        """Determine whether the log start has passed the lane's position, or the source log was replaced."""
-        place, cluster = lane.key.partition, self._lanes.source(lane).cluster
-        try:
-            await cluster.refresh([place.topic])
-            start = (await cluster.offsets({place: EARLIEST}))[place]
-            end = (await cluster.offsets({place: LATEST}))[place]
-        except HeadraceError as error:
-            self._runner.pause(lane, error, drain=True)
-            return
-        if not lane.may_read:
-            return
-        problem = self.source_problem(lane)
-        if problem is not None:
-            self._relocated(lane)
-        elif start.error or end.error:
-            self._lanes.source(lane).relocate([lane])
-        elif lane.read.position < start.offset:
-            self._truncated(lane, start.offset)
-        elif lane.read.position > end.offset or 0 <= end.leader_epoch < lane.progress.source.leader_epoch:
-            # A leader whose epoch is older than ours does not have the records that were copied.
-            self._diverged(lane, end.leader_epoch, min(lane.read.position, end.offset))
-        else:
-            self._runner.later(lane, _RETRY_SECONDS, self._read_again)
-
-    def _read_again(self, lane: Lane) -> None:
-        if lane.reader is None:
-            self._runner.read_on(lane)
-
-    def _truncated(self, lane: Lane, log_start: int) -> None:
-        lost = f"offsets {lane.read.position} to {log_start - 1}"
-        missing = f"{lost} of {lane.key.partition} are gone from the source"
-        if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = SourceTruncated(missing, advice="on_loss = continue records the gap and continues")
-            self._runner.pause(lane, error, drain=True)
-            return
-        _log.warning("%s; continuing after the gap", missing)
-        lane.lose(log_start)
-        self._unsaved.note_gap(lane, missing)
-        self._unsaved.settle(lane)
-        self._runner.read_on(lane)
-
-    def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
-        """Handle a leader whose log diverges at `end` from the copied records.
-
-        `common`: leader epoch of the record before `end` (-1 if unknown), to detect a divergence below `end`.
-        """
-        sentence = (
-            f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
-            f" records copied up to {lane.read.position}: the destination has records that the source lost"
-        )
-        if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = EpochDiverged(sentence, advice="on_loss = continue copies the new log from that offset")
-            self._runner.pause(lane, error, drain=True)
-            return
-        _log.warning("%s; copying the new log", sentence)
-        self._lanes.source(lane).detach(lane)
-        self._runner.spawn(lane, self._follow_new_history(lane, end, sentence, common))
-
-    async def _follow_new_history(self, lane: Lane, end: int, sentence: str, common: int) -> None:
-        while not lane.queue.is_drained:
-            await self._context.loop.sleep(_RETRY_SECONDS)
-            if lane.reader is not None:
-                return  # it was rewound, and may have read the new log from there
-        if lane.may_read:
-            if (
-                lane.read.position >= end
-            ):  # otherwise it dropped records read earlier, which are read again first
-                self._unsaved.begin_life(lane, end, sentence, same_log=True, leader_epoch=common)
-            self._runner.read_on(lane)
 
 
 def _has_read_all(lane: Lane) -> bool:
@@ -402,12 +274,12 @@ def _has_read_all(lane: Lane) -> bool:
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 
-def _note_unread(lane: Lane, records: memoryview) -> None:
-    """Record the timestamp of the batch that the lane could not accept, if the header is readable."""
+def _first_timestamp(lane: Lane, records: memoryview) -> int | None:
+    """Return the first timestamp (epoch ms) of the batch at the lane's position; None if it is unreadable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:
-                lane.read.waiting = lane.read.position, header.first_timestamp
-                return
+                return header.first_timestamp
     except CorruptData as error:
         _log.debug("%s: age of the backlog unknown: %s", lane.key.partition, error)
+    return None

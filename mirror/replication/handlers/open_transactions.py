@@ -45,34 +45,35 @@ class OpenTransactionWatch:
         self._lane_log = lanes.log
         self._loop = context.loop
         self._patience = context.settings.hanging_transaction_seconds
-        self._held: dict[Lane, None] = {}
+        self.lanes: dict[Lane, None] = {}
+        """Lanes that an open transaction blocks."""
         self._next = 0.0
         self._asking: set[ClusterRef] = set()
         self._dating: set[ClusterRef] = set()
 
     def holds(self, lane: Lane) -> None:
         """Track a lane that has reached a last stable offset below the end."""
-        if lane not in self._held:
+        if lane not in self.lanes:
             lane.observed.since_stable = self._loop.now()
-            self._held[lane] = None
+            self.lanes[lane] = None
 
     def flows(self, lane: Lane) -> None:
         """Stop tracking a lane that reads again or is at the end."""
-        self._held.pop(lane, None)
+        self.lanes.pop(lane, None)
         if lane.observed.held_by:
             lane.observed.held_by = ""
             self._lane_log.copies(lane.key)
 
     def pump(self, now: float) -> None:
         """Report the lanes that have been blocked for too long."""
-        if not self._held or now < self._next:
+        if not self.lanes or now < self._next:
             return
         self._next = now + _LOOK_SECONDS
-        for lane in [lane for lane in self._held if lane.state is not LaneState.COPYING]:
-            self._held.pop(lane)
+        for lane in [lane for lane in self.lanes if lane.state is not LaneState.COPYING]:
+            self.lanes.pop(lane)
             lane.observed.held_by = ""
         late: dict[ClusterRef, list[Lane]] = {}
-        for lane in self._held:
+        for lane in self.lanes:
             if not lane.observed.held_by and now - lane.observed.since_stable >= self._patience:
                 late.setdefault(lane.spec.source, []).append(lane)
         for source, lanes in late.items():
@@ -84,7 +85,7 @@ class OpenTransactionWatch:
     def _date(self, now: float) -> None:
         """Look up the age of blocked records, once per offset at which lanes are blocked."""
         undated: dict[ClusterRef, list[Lane]] = {}
-        for lane in self._held:
+        for lane in self.lanes:
             if (
                 lane.observed.hidden[0] != lane.read.stable_offset
                 and now - lane.observed.since_stable >= _SHORT_SECONDS
@@ -119,7 +120,7 @@ class OpenTransactionWatch:
 
     async def _report_one(self, lane: Lane) -> None:
         transactions = await self._transactions(lane)
-        if lane in self._held:
+        if lane in self.lanes:
             lane.observed.held_by = _sentence(
                 lane, self._loop.now() - lane.observed.since_stable, transactions
             )

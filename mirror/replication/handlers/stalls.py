@@ -114,7 +114,7 @@ def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> Clust
     if lane.state not in ACTIVE:
         return None
     if target in silent and (
-        lane.ownership.is_identifying or not lane.queue.is_writable or _is_unanswered(lane, now)
+        lane.ownership.is_identifying or not lane.is_writable or _is_unanswered(lane, now)
     ):
         return target
     if (

@@ -8,7 +8,9 @@ from mirror.model.identifiers import ClusterRef
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
-from mirror.replication.lanes.unsaved_progress import UnsavedProgress
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
+from mirror.replication.lanes.producer_identities import ProducerIdentities
+from mirror.replication.lanes.source_ends import SourceEnds
 from mirror.replication.reports.lane_failures import LaneFailures
 from mirror.replication.reports.lane_log import LaneLog
 from mirror.replication.reports.lane_reports import LaneReport
@@ -28,6 +30,9 @@ class LaneRegistry:
         """Lanes with a checkpoint interval of their own, and the time at which their next one is due
         (monotonic seconds)."""
         self.unsaved = UnsavedProgress(context.token)
+        self.delivery = LaneDelivery(self.unsaved)
+        self.ends = SourceEnds(self.delivery)
+        self.identities = ProducerIdentities(self.delivery)
         self.failures = LaneFailures(context.loop.now)
         self.log = LaneLog(self.report, context.loop.now)
         self.events: list[LaneEvent] = []

@@ -198,8 +198,8 @@ class Checkpoints:
             self._unsaved.note_moved(lane, position)
 
     def _entries(self, lane: Lane, now_ms: int, written: list[Saved]) -> list[Entry]:
-        queue, ownership = lane.queue, lane.ownership
-        clean = lane in self._lanes.stopping and not queue.is_ambiguous and not ownership.needs_fence
+        is_owned = lane.ownership.identity is not None
+        clean = lane in self._lanes.stopping and is_owned and not lane.queue.is_ambiguous
         entries, upto = self._unsaved.records_of(lane, now_ms, clean=clean or lane.progress.clean)
         written.append((lane, upto, lane.checkpoint))
         return entries

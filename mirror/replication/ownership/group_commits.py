@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets
 from mirror.replication.context import EngineContext
-from mirror.replication.lanes.unsaved_progress import UnsavedProgress
+from mirror.replication.lanes.delivery import UnsavedProgress
 
 _log = logging.getLogger(__name__)
 

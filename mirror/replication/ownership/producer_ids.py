@@ -27,7 +27,7 @@ from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
-from mirror.lane.parts.ownership import identity_name
+from mirror.lane.parts.ownership import Tenure, identity_name
 from mirror.lane.progress import LaneProgress, Owner
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
@@ -58,6 +58,7 @@ class ProducerIdManager:
         self._lanes = lanes
         self._runner = runner
         self._unsaved = lanes.unsaved
+        self._identities = lanes.identities
         self._transactions = runner.transactions
         self._pacer = pacer
         self._waiting: dict[ClusterRef, deque[tuple[Lane, int]]] = {}
@@ -102,30 +103,44 @@ class ProducerIdManager:
         # A lane that was frozen must not take the id from its new owner.
         if lane.ownership.has_owned and not transactional and not await self._is_up_to_date(lane):
             return
-        stamp = await self._context.loop.see_through(self._take(lane, target, transactional=transactional))
-        is_next = lane.progress.clean and not transactional and _is_next(lane.progress.owner, stamp)
-        if not is_next:
-            stamp = await self._context.loop.see_through(self._fence(lane, stamp))
-            if not await self._is_up_to_date(lane):
-                return
-        lane.ownership.has_owned = True
+        stamp, is_contested = await self._acquire(lane, target)
+        if stamp is None:
+            return
+        if lane.ownership.tenure is Tenure.NONE:
+            lane.ownership.tenure = Tenure.HELD
         if lane.progress.owner is None and lane.progress.target_next is None and stamp.epoch > 0:
             await self._note_forgotten(lane, target)
+        end = 0
         if transactional:
             stamp, end = await self._end_transactions(lane, target, stamp)
-            await self._look_for_losses(lane, target, end)
-            if lane.ownership.is_forgotten:
+            await self._look_for_losses(lane, target, end, is_contested=is_contested)
+            if lane.ownership.tenure is Tenure.FORGOTTEN:
                 await self._look_for_ours(lane, target)
-            lane.progress.target_next = None
-            self._transactions.prepare(lane, end)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
-            await self._look_behind(lane, target, stamp)
+            await self._look_behind(lane, target, stamp, is_contested=is_contested)
         elif lane.progress.target_end:
-            await self._look_for_losses(lane, target, await self._offset(target, lane, LATEST))
-        lane.ownership.needs_fence = lane.progress.clean = lane.ownership.is_forgotten = False
-        lane.ownership.disputed = None
-        lane.identify(stamp)
+            end = await self._offset(target, lane, LATEST)
+            await self._look_for_losses(lane, target, end, is_contested=is_contested)
+        lane.ownership.tenure, lane.progress.clean = Tenure.HELD, False
+        self._identities.begin(lane, stamp, end)
         self._send(lane)
+
+    async def _acquire(self, lane: Lane, target: Cluster) -> tuple[ProducerStamp | None, bool]:
+        """Take the lane's producer id, and fence former owners if necessary.
+
+        Return the id, None if the lane restarts because its progress was outdated, and whether unknown
+        batches of a former owner, or of this lane, may be at the destination.
+        """
+        guarantee = lane.spec.policy.guarantee
+        transactional = guarantee is Guarantee.EXACTLY_ONCE
+        is_clean = lane.progress.clean and not lane.ownership.has_owned
+        stamp = await self._context.loop.see_through(self._take(lane, target, transactional=transactional))
+        if is_clean and not transactional and _is_next(lane.progress.owner, stamp):
+            return stamp, False
+        is_contested = not is_clean or stamp.epoch > 0
+        if is_contested and guarantee is Guarantee.EFFECTIVELY_ONCE:
+            stamp = await self._context.loop.see_through(self._fence(lane, target, stamp))
+        return stamp if await self._is_up_to_date(lane) else None, is_contested
 
     def _send(self, lane: Lane) -> None:
         """Send the batches fetched while the lane waited for its id."""
@@ -136,12 +151,9 @@ class ProducerIdManager:
         # It may have released its batches meanwhile and stopped reading (`stalls`).
         self._pacer.resume(lane)
 
-    async def _fence(self, lane: Lane, stamp: ProducerStamp) -> ProducerStamp:
-        """Fence former owners if the destination must be compared; return the id to continue with."""
-        lane.ownership.needs_fence = lane.ownership.needs_fence or stamp.epoch > 0
-        if not lane.ownership.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
-            return stamp
-        target, patience = self._lanes.sink(lane).cluster, self._context.settings.transaction_timeout_seconds
+    async def _fence(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
+        """Fence former owners; return the id to continue with."""
+        patience = self._context.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
     async def _take(self, lane: Lane, target: Cluster, *, transactional: bool) -> ProducerStamp:
@@ -170,7 +182,7 @@ class ProducerIdManager:
                     disputed.seconds,
                 )
         if transactional:
-            lane.ownership.take_id(stamp, lane.progress.version)
+            self._identities.take(lane, stamp)
         return stamp
 
     async def _end_transactions(
@@ -220,9 +232,10 @@ class ProducerIdManager:
         """Handle a lane without stored progress whose producer id had an owner: the progress record was lost,
         and records at the destination may already be copies."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
-        lane.progress.target_next = first
-        lane.ownership.is_forgotten = await holds_records(target, lane, first, end)
-        if lane.ownership.is_forgotten:
+        is_forgotten = await holds_records(target, lane, first, end)
+        self._unsaved.expect(lane, first)  # all its records may be copies
+        if is_forgotten:
+            lane.ownership.tenure = Tenure.FORGOTTEN
             sentence = (
                 f"{lane.key.partition} was copied before, but its progress is missing from topic"
                 f" {self._context.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
@@ -230,52 +243,47 @@ class ProducerIdManager:
             _log.warning("%s", sentence)
             self._unsaved.note_gap(lane, sentence)
 
-    async def _look_behind(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> None:
+    async def _look_behind(
+        self, lane: Lane, target: Cluster, stamp: ProducerStamp, *, is_contested: bool
+    ) -> None:
         end = await self._offset(target, lane, LATEST)
-        await self._look_for_losses(lane, target, end)
+        await self._look_for_losses(lane, target, end, is_contested=is_contested)
         # The fence marker is there, too, but one extra offset may also be a record.
-        if (
-            lane.ownership.needs_fence
-            and lane.progress.target_next is not None
-            and end > lane.progress.target_next
-        ):
-            await self._compare(lane, target, end)
-        lane.progress.target_next = lane.progress.owned_from = end
-        lane.progress.owner = stamp.producer_id, stamp.epoch
+        if is_contested and lane.progress.target_next is not None and end > lane.progress.target_next:
+            await self._compare(lane, target, lane.progress.target_next, end)
+        self._unsaved.own_from(lane, (stamp.producer_id, stamp.epoch), end)
         if lane.progress.clean:
             await self._mark_as_written_to(lane)
 
     async def _look_for_ours(self, lane: Lane, target: Cluster) -> None:
         end = await self._offset(target, lane, LATEST)
         if lane.progress.target_next is not None and end > lane.progress.target_next:
-            await self._compare(lane, target, end)
+            await self._compare(lane, target, lane.progress.target_next, end)
 
-    async def _look_for_losses(self, lane: Lane, target: Cluster, end: int) -> None:
-        """Record the destination's losses. Raises DataLossDetected if the policy halts the lane."""
+    async def _look_for_losses(self, lane: Lane, target: Cluster, end: int, *, is_contested: bool) -> None:
+        """Record the destination's losses. `is_contested`: see `_acquire`.
+
+        Raises DataLossDetected if the policy halts the lane.
+        """
         if not lane.progress.target_end:
             return
         upto = known_end(lane, end)
-        if lane.ownership.needs_fence:
+        if is_contested:
             first = await self._offset(target, lane, EARLIEST)
             upto = await surviving_end(target, lane, first, end)
-        is_loss = upto < (lane.progress.offset_map.target_end or 0)
-        if is_loss:
-            self._unsaved.lose_target(lane, upto)
-            _log.warning("%s", lane.progress.target_loss)
-        if upto < lane.progress.target_end:
-            lane.progress.target_next = upto  # writes of an owner that stored no progress lie after it
-        if is_loss and (error := lane.halting_loss) is not None:
+        if not self._unsaved.note_target_end(lane, upto):
+            return
+        _log.warning("%s", lane.progress.target_loss)
+        if (error := lane.halting_loss) is not None:
             raise error
 
-    async def _compare(self, lane: Lane, target: Cluster, end: int) -> None:
-        beginning = await self._offset(target, lane, EARLIEST)
-        assert lane.progress.target_next is not None, "a comparison needs a start"
-        # Earlier records may have been deleted.
-        lane.progress.target_next = max(lane.progress.target_next, beginning)
+    async def _compare(self, lane: Lane, target: Cluster, start: int, end: int) -> None:
+        """Account for the lane's records in [start, end) of the destination log."""
+        start = max(start, await self._offset(target, lane, EARLIEST))  # earlier records may be deleted
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, ConcurrencyLimit(_COMPARISONS)):
-            found = await compare_tail(self._lanes.source(lane).cluster, target, lane, end)
+            found = await compare_tail(self._lanes.source(lane).cluster, target, lane, (start, end))
         first = lane.checkpoint
         self._unsaved.find(lane, found, end)
         _log.debug(

@@ -102,19 +102,19 @@ class _ExpectedBatch(NamedTuple):
 
 
 async def compare_tail(
-    source: Cluster, target: Cluster, lane: Lane, end: int
+    source: Cluster, target: Cluster, lane: Lane, offsets: tuple[int, int]
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return the source records after the lane's checkpoint that the destination contains in [target_next,
-    end).
+    """Return the source records after the lane's checkpoint that the destination contains in `offsets`,
+    a range [start, end).
 
     Raises Unreachable. If the lane cannot send a batch, and the destination has records after those before
     this batch, raises the error of the batch: CorruptData, BatchTooLarge or TransformFailed.
     """
-    assert lane.progress.target_next is not None, "a comparison needs a start"
+    start, end = offsets
     expected = _Expected(source, lane)
     found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
-    span = PartitionRange(target, lane.target, lane.progress.target_next, end, committed=committed)
+    span = PartitionRange(target, lane.target, start, end, committed=committed)
     following = span.position
     slots = _Slots()
     async for piece in _pieces(span, target.loop, lane.read.rules.opened_records):

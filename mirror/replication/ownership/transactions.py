@@ -46,12 +46,10 @@ class TransactionManager:
         self._lanes = lanes
         self._runner = runner
         self._unsaved = lanes.unsaved
+        self._identities = lanes.identities
         self._interval = context.settings.transaction_interval_seconds
         self._oldest = context.settings.transaction_timeout_seconds
         self._open: dict[Lane, None] = {}
-
-    def prepare(self, lane: Lane, floor: int) -> None:
-        lane.ownership.transaction = TransactionState(floor)
 
     def begin(self, lane: Lane) -> None:
         transaction = lane.ownership.transaction
@@ -81,7 +79,7 @@ class TransactionManager:
         is_refused = lane.ownership.disputed is not None and lane.ownership.disputed.refusal
         if not lane.is_broken:
             self._unsaved.discard(lane)  # it includes the records of the transaction
-        identity = lane.ownership.lay_down(lane.progress.version)
+        identity = self._identities.end(lane)
         if identity is not None and not is_refused:
             self._runner.spawn(lane, self._context.loop.see_through(self._abort(lane, identity)))
 
@@ -92,12 +90,11 @@ class TransactionManager:
         If a timeout is possible, the lane restarts, and the owner of the id is checked before the id is taken
         again (`producer_ids`).
         """
-        ownership = lane.ownership
-        identity = ownership.identity
+        identity = lane.ownership.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
             self._runner.pause(lane, error, lasting=True)
             return
-        ownership.dispute(identity, lane.progress.version, error.message, self._seconds_open(lane))
+        self._identities.dispute(lane, identity, error.message, self._seconds_open(lane))
         self.abandon(lane)
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
@@ -195,10 +192,10 @@ class TransactionManager:
             raise Fenced(error.message) if is_over else error
         # In the new protocol the lane's partition is added with the first batch, in the old one always.
         if not self._is_implicit(lane) or lane.progress.target_next != transaction.target_next:
-            lane.progress.pass_marker()
+            self._unsaved.pass_marker(lane)
         if answer.producer_id >= 0:
             transaction.progress_sequence = 0
-            lane.identify(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
+            self._identities.renew(lane, ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
 
     async def _abort(self, lane: Lane, identity: ProducerStamp) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL

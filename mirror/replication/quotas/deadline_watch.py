@@ -157,7 +157,7 @@ def need_of(history: LaneHistory) -> float:
 
 
 def _catches_up(lane: Lane) -> bool:
-    return not lane.read.is_live and lane.may_read and lane.queue.is_writable and lane.reader is not None
+    return not lane.read.is_live and lane.may_read and lane.is_writable and lane.reader is not None
 
 
 def _own(lane: Lane) -> tuple[TokenBucket, ...]:

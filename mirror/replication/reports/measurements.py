@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from mirror.lane.counters import LaneCounters
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import ANSWERED, LaneWindows, Unanswered
@@ -22,6 +23,10 @@ _HEARD_SECONDS: Final = 15.0
 """Seconds for which an end offset that the source has returned is valid."""
 _OVERDUE_SECONDS: Final = 1.0
 """Delay below which a response does not count as overdue."""
+
+
+TakeCounters = Callable[[Lane, int, int], LaneCounters]
+"""Function of a lane, its lag in offsets, and epoch ms, that returns the sums since its last call."""
 
 
 class MeasurementInterval(NamedTuple):
@@ -45,20 +50,20 @@ class MeasurementInterval(NamedTuple):
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
-def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | None:
+def take_metric(
+    lane: Lane, interval: MeasurementInterval, take_counters: TakeCounters
+) -> MirrorMetric | None:
     """Return the measurement of the lane since the last call.
 
     Returns None before the first response of the source, and for an idle lane that the previous measurement
     already shows as idle: the last measurement of a lane stays valid. CPU times are costs from `cost_of`;
-    `share_cpu` scales them to the worker's CPU time.
+    `share_cpu` scales them to the worker's CPU time. `take_counters`: `LaneDelivery.take_counters`.
     """
     if lane.read.high_watermark < 0:
         return None
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, has_response=has_response(lane, interval.now))
-    if lane.read.excused is not None:
-        lane.read.excused.note(lag, interval.end_ms)
-    counters = lane.observed.take_counters()
+    counters = take_counters(lane, lag, interval.end_ms)
     silent = interval.silent.get(lane.spec.destination, inf) if lane.ownership.is_identifying else inf
     is_answered = interval.is_answered and silent == inf
     lane.observed.overdue = ANSWERED if is_answered else unanswered(lane, interval.now, silent)
@@ -112,13 +117,13 @@ def has_response(lane: Lane, now: float) -> bool:
     if lane.read.waits:
         return has_heard
     reader = lane.reader
-    return reader is not None and lane.queue.is_writable and (has_heard or reader.is_current(now))
+    return reader is not None and lane.is_writable and (has_heard or reader.is_current(now))
 
 
 def lacks_end(lane: Lane) -> bool:
     """Return whether the age of the backlog is unknown, because no fetch response contains the current end of
     the log."""
-    is_read = lane.read.waits or (lane.reader is not None and lane.queue.is_writable)
+    is_read = lane.read.waits or (lane.reader is not None and lane.is_writable)
     return is_read and lane.observed.measured[0] is None
 
 

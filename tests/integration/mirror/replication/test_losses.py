@@ -66,7 +66,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
     later = new_engine(source, target.address)
     later.start(topic, policy=CONTINUE)
     lane = later.lane(topic)
-    later.run_until(lambda: lane.reader is not None and lane.queue.is_writable, "the lane reads")
+    later.run_until(lambda: lane.reader is not None and lane.is_writable, "the lane reads")
     target.nodes[0].suspend()
     try:
         write(source, topic, numbered(10, 5))

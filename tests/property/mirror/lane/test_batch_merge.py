@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.lane.batch_merge import merge_waiting, next_size
+from mirror.lane.batch_merge import next_size
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import SkippedOffsets
@@ -16,9 +16,11 @@ from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp, scan, seal, verify
 from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
 from tests.builders import a_spec
 from tests.examples import examples
 
+DELIVERY = LaneDelivery(UnsavedProgress("test"))
 RULES = RoutingRules(merge=MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0))
 values = st.one_of(st.none(), st.binary(max_size=300), st.text(max_size=20).map(str.encode))
 records = st.tuples(st.integers(0, 2**40), values, values)
@@ -42,8 +44,8 @@ def lane_with(drawn: list[tuple[list[tuple[int, bytes | None, bytes | None]], in
         offset += len(contents)
     router = BatchRouter(RULES, 0, ByteBudget(2**30))
     router.take(memoryview(log), (), slab)
-    lane.accept(router, 1.0)
-    lane.settle()
+    DELIVERY.accept(lane, router, 1.0)
+    DELIVERY.settle(lane)
     return lane
 
 
@@ -77,7 +79,7 @@ def test_batch_merge_changes_no_record_and_no_offset(
     before, skipped, count = contents_of(lane), skipped_of(lane), len(lane.queue.unsent)
     single = max(len(item.batch) for item in lane.queue.unsent if isinstance(item, OutBatch))
     expected = next_size(lane, most)
-    merge_waiting(lane, most, budget)
+    DELIVERY.merge(lane, most, budget)
     assert contents_of(lane) == before
     assert skipped_of(lane) == skipped
     assert lane.queue.bytes_in_hand == sum(len(batch.batch) for batch in lane.queue.batches())
@@ -93,10 +95,10 @@ def test_batch_merge_changes_no_record_and_no_offset(
 def test_batches_that_were_sent_before_stay_as_they_are() -> None:
     lane, budget = lane_with([([(1, b"k", b"v")], 0, 0)] * 3), ByteBudget(2**20)
     lane.ownership.identity = ProducerStamp(7, 0)
-    assert lane.next_to_send() is not None
-    lane.queue.unanswered(next(lane.queue.batches()), maybe_stored=True)
-    lane.queue.requeue()
-    merge_waiting(lane, 2**20, budget)
+    assert DELIVERY.next_batch(lane) is not None
+    DELIVERY.unanswered(lane, next(lane.queue.batches()), maybe_stored=True)
+    DELIVERY.requeue(lane)
+    DELIVERY.merge(lane, 2**20, budget)
     assert len(list(lane.queue.batches())) == 3
 
 
@@ -106,7 +108,7 @@ def test_a_batch_that_cannot_be_taken_apart_is_sent_as_it_is() -> None:
     first.batch = memoryview(bytearray(first.batch))
     first.batch[61] = 0x7E  # the length of its record
     seal(first.batch)
-    merge_waiting(lane, 2**20, budget)
+    DELIVERY.merge(lane, 2**20, budget)
     assert len(list(lane.queue.batches())) == 2
     assert budget.used == 0
 
@@ -114,5 +116,5 @@ def test_a_batch_that_cannot_be_taken_apart_is_sent_as_it_is() -> None:
 def test_nothing_is_merged_where_merging_is_off() -> None:
     lane = lane_with([([(1, b"k", b"v")], 0, 0)] * 2)
     lane.read.rules = replace(RULES, merge=None)
-    merge_waiting(lane, 2**20, ByteBudget(2**20))
+    DELIVERY.merge(lane, 2**20, ByteBudget(2**20))
     assert len(list(lane.queue.batches())) == 2

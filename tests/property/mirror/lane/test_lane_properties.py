@@ -22,6 +22,8 @@ from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.codes import Code
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
+from mirror.replication.lanes.producer_identities import ProducerIdentities
 from tests.examples import examples
 from tests.models.source_log import SourceLog, source_logs
 from tests.models.target_log import TargetLog
@@ -54,6 +56,7 @@ class World:
         self.wire: deque[tuple[OutBatch, int, int]] = deque()
         self.stored: dict[bytes, bytes] = {}
         self.epoch = -1
+        self.delivery = LaneDelivery(UnsavedProgress("test"))
         self.highest_checkpoint = 0
         self.lane = self.new_lane()
 
@@ -61,12 +64,12 @@ class World:
         lane = Lane(SPEC)
         progress = read_progress(KEY, self.stored)
         if progress is None:
-            lane.begin(self.log.start)
+            self.delivery.unsaved.begin(lane, self.log.start)
         else:
-            lane.restore(progress)
+            self.delivery.unsaved.load(lane, progress)
         lane.read.rules = self.rules
         self.epoch += 1
-        lane.identify(ProducerStamp(77, self.epoch))
+        ProducerIdentities(self.delivery).begin(lane, ProducerStamp(77, self.epoch), 0)
         return lane
 
     def fetch(self, size: int) -> None:
@@ -78,11 +81,11 @@ class World:
         router = BatchRouter(self.rules, self.lane.read.position, self.budget)
         router.take(view, self.log.aborted_in(self.lane.read.position), slab)
         slab.release()
-        self.lane.accept(router, 0.0)
-        self.lane.settle()
+        self.delivery.accept(self.lane, router, 0.0)
+        self.delivery.settle(self.lane)
 
     def send(self) -> None:
-        outgoing = self.lane.next_to_send()
+        outgoing = self.delivery.next_batch(self.lane)
         if outgoing is not None:
             broken = any(error for _, error, _ in self.wire)
             self.wire.append(
@@ -94,8 +97,8 @@ class World:
         if self.wire:
             outgoing, error, base = self.wire.popleft()
             assert error == Code.NONE
-            self.lane.acknowledge(outgoing, base, 0, 0.0)
-            self.lane.settle()
+            self.delivery.acknowledge(self.lane, outgoing, base, 0, 0.0)
+            self.delivery.settle(self.lane)
 
     def lose(self, stored: int) -> None:
         """Break the connection after the broker has stored the first `stored` outstanding batches."""
@@ -116,9 +119,9 @@ class World:
                 if self.lane.ownership.is_established:
                     self.target.producers[77] = state
         for outgoing, _, _ in self.wire:
-            self.lane.queue.unanswered(outgoing, maybe_stored=True)
+            self.delivery.unanswered(self.lane, outgoing, maybe_stored=True)
         self.wire.clear()
-        self.lane.queue.requeue()
+        self.delivery.requeue(self.lane)
 
     def refuse(self) -> None:
         """Reject all outstanding batches because the destination temporarily has too few replicas."""
@@ -158,7 +161,7 @@ def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
         elif step == "lose":
             world.lose(data.draw(st.integers(0, len(world.wire))))
         elif step == "shed":
-            world.lane.shed()
+            world.delivery.shed(world.lane)
         elif step == "crash":
             world.wire.clear()
             world.lane = world.new_lane()
@@ -227,7 +230,7 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
     for _ in range(answers):
         world.send()
         world.answer()
-    world.lane.drop()
+    world.delivery.drop(world.lane)
     assert world.lane.read.position == world.lane.checkpoint
     assert world.budget.used == 0
     world.finish()
@@ -235,8 +238,9 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
 
 
 def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
-    lane = Lane(SPEC)
-    lane.begin(10)
-    lane.lose(25)
-    assert lane.settle()
+    lane, delivery = Lane(SPEC), LaneDelivery(UnsavedProgress("test"))
+    delivery.unsaved.begin(lane, 10)
+    delivery.lose(lane, 25, "offsets 10 to 24 are lost")
+    assert lane in delivery.unsaved.dirty
+    assert lane.progress.gaps == ["offsets 10 to 24 are lost"]
     assert (lane.checkpoint, lane.read.position, lane.progress.ledger.total(OffsetClass.LOST)) == (25, 25, 15)

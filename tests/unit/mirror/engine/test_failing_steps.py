@@ -14,6 +14,9 @@ from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
+from mirror.replication.lanes.producer_identities import ProducerIdentities
+from mirror.replication.lanes.source_ends import SourceEnds
 from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -21,16 +24,17 @@ from tests.fakes.broker.mirrored import MirroredFakes
 FAILING = TopicPartition("t", 1)
 STEPS = [
     (BatchRouter, "take"),
-    (Lane, "accept"),
-    (Lane, "next_to_send"),
-    (Lane, "_send"),
-    (Lane, "acknowledge"),
-    (Lane, "settle"),
+    (LaneDelivery, "accept"),
+    (LaneDelivery, "next_batch"),
+    (LaneDelivery, "_send"),
+    (LaneDelivery, "acknowledge"),
+    (LaneDelivery, "settle"),
+    (LaneDelivery, "restamp"),
     (Lane, "restore"),
-    (Lane, "begin"),
-    (Lane, "identify"),
+    (UnsavedProgress, "begin"),
+    (ProducerIdentities, "begin"),
     (Lane, "stored_progress"),
-    (Lane, "note_end"),
+    (SourceEnds, "note_response"),
     (Lane, "fetch_position"),
 ]
 
@@ -46,12 +50,12 @@ class FailingStep:
         step = getattr(owner, name)
         self.is_mended = False
 
-        def fail(lane: Any, *arguments: Any, **options: Any) -> Any:
-            is_lane = isinstance(lane, Lane)
-            concerned = lane.key.partition == FAILING if is_lane else b"-1-" in bytes(arguments[0])
+        def fail(*arguments: Any, **options: Any) -> Any:
+            lane = next((one for one in arguments if isinstance(one, Lane)), None)
+            concerned = b"-1-" in bytes(arguments[1]) if lane is None else lane.key.partition == FAILING
             if concerned and not self.is_mended:
                 raise Fault("on purpose")
-            return step(lane, *arguments, **options)
+            return step(*arguments, **options)
 
         monkeypatch.setattr(owner, name, fail)
 
@@ -75,7 +79,7 @@ def prepare(fakes: MirroredFakes, policy: CopyPolicy, *, is_begun: bool) -> None
             fakes.source.write("t", [marked] * 10, number)
 
 
-@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[f"{owner.__name__}.{name}" for owner, name in STEPS])
 @pytest.mark.parametrize(
     ("guarantee", "level"),
     [(Guarantee.EFFECTIVELY_ONCE, 2), (Guarantee.EXACTLY_ONCE, 0), (Guarantee.EXACTLY_ONCE, 2)],

@@ -69,7 +69,7 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
     lane = fakes.lane("t")
     if lane.ownership.is_in_transaction:
         fakes.engine.lanes.unsaved.discard(lane)
-    lane.disown()
+    fakes.engine.lanes.identities.end(lane)
     fakes.engine.runner.restart(lane, "as the test wants it")
 
 

@@ -9,7 +9,12 @@ from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
+from mirror.replication.lanes.producer_identities import ProducerIdentities
 from tests.builders import a_spec
+
+DELIVERY = LaneDelivery(UnsavedProgress("test"))
+IDENTITIES = ProducerIdentities(DELIVERY)
 
 
 def lane_with(batches: int) -> Lane:
@@ -22,16 +27,17 @@ def lane_with(batches: int) -> Lane:
     router = BatchRouter(RoutingRules(), 0, ByteBudget(10**6))
     router.take(memoryview(data), (), ReceiveBuffer(bytearray(), None))
     lane = Lane(a_spec("t-0"))
-    lane.begin(0)
-    lane.identify(ProducerStamp(1, 0))
-    lane.accept(router, 0.0)
-    lane.acknowledge(sent(lane), 0, 0, 0.0)
-    assert lane.settle()
+    DELIVERY.unsaved.begin(lane, 0)
+    IDENTITIES.renew(lane, ProducerStamp(1, 0))
+    DELIVERY.accept(lane, router, 0.0)
+    DELIVERY.acknowledge(lane, sent(lane), 0, 0, 0.0)
+    DELIVERY.settle(lane)
+    assert DELIVERY.unsaved.dirty.pop(lane, True) is None
     return lane
 
 
 def sent(lane: Lane) -> OutBatch:
-    outgoing = lane.next_to_send()
+    outgoing = DELIVERY.next_batch(lane)
     assert outgoing is not None
     return outgoing
 
@@ -39,23 +45,25 @@ def sent(lane: Lane) -> OutBatch:
 def test_a_batch_acknowledged_behind_a_refused_one_moves_no_checkpoint() -> None:
     lane = lane_with(3)
     refused, taken = sent(lane), sent(lane)
-    lane.queue.unanswered(refused, maybe_stored=True)
-    lane.acknowledge(taken, 2, 0, 0.0)
-    assert not lane.settle()
+    DELIVERY.unanswered(lane, refused, maybe_stored=True)
+    DELIVERY.acknowledge(lane, taken, 2, 0, 0.0)
+    DELIVERY.settle(lane)
+    assert lane not in DELIVERY.unsaved.dirty
     assert (lane.checkpoint, lane.progress.offset_map.target_end) == (1, 1)
-    lane.queue.requeue()
+    DELIVERY.requeue(lane)
     assert sent(lane) is refused
-    lane.acknowledge(refused, 1, 0, 0.0)
-    assert lane.settle()
+    DELIVERY.acknowledge(lane, refused, 1, 0, 0.0)
+    DELIVERY.settle(lane)
+    assert DELIVERY.unsaved.dirty.pop(lane, True) is None
     assert (lane.checkpoint, lane.progress.offset_map.target_end) == (3, 3)
 
 
 def test_offsets_are_of_the_owner_until_another_identity_or_records_of_others_come() -> None:
     lane = lane_with(1)
     lane.progress.owner, lane.progress.owned_from = (1, 0), 40
-    lane.identify(ProducerStamp(1, 0))
+    IDENTITIES.renew(lane, ProducerStamp(1, 0))
     assert lane.stored_progress().owned_from == 40
-    lane.identify(ProducerStamp(1, 1))
+    IDENTITIES.renew(lane, ProducerStamp(1, 1))
     assert lane.stored_progress().owned_from is None
     lane.progress.owned_from = 40
     lane.progress.find([], 50)

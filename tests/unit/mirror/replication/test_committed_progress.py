@@ -6,6 +6,7 @@ from mirror.lane.lane import Lane
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
+from mirror.replication.lanes.delivery import UnsavedProgress
 from mirror.replication.ownership.producer_ids import _differs
 from tests.builders import a_spec
 
@@ -18,7 +19,7 @@ def _stored(mirrored: int, life: int = 0) -> LaneProgress:
 
 def _lane(mirrored: int) -> Lane:
     lane = Lane(a_spec("t-0"))
-    lane.restore(_stored(mirrored))
+    UnsavedProgress("test").load(lane, _stored(mirrored))
     return lane
 
 

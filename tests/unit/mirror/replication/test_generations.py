@@ -38,7 +38,7 @@ class Rig:
         )
         self.lane = Lane(a_spec("t-0"), 1000, ())
         self.registry.add(self.lane, 0.0)
-        self.lane.begin(0)
+        self.registry.unsaved.begin(self.lane, 0)
         self.lane.contents, self.lane.lifecycle = Contents.LOADED, Lifecycle(LaneState.COPYING)
         self.noted: list[str] = []
         self.held: list[str] = []

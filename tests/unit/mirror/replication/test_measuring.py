@@ -16,6 +16,10 @@ from mirror.model.datastreams.lanes import WindowLimit
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.lanes.delivery import LaneDelivery, UnsavedProgress
+from mirror.replication.lanes.producer_identities import ProducerIdentities
+from mirror.replication.lanes.source_ends import SourceEnds
 from mirror.replication.reports.measurements import (
     MeasurementInterval,
     has_response,
@@ -25,9 +29,11 @@ from mirror.replication.reports.measurements import (
     unanswered,
 )
 from tests.builders import a_spec
+from tests.fakes.writer import FakeWriter
 
 NOW_MS = 1_000_000
 WHEN = MeasurementInterval(NOW_MS, 5_000, "one", 0.0)
+DELIVERY = LaneDelivery(UnsavedProgress("test"))
 
 
 class Reading:
@@ -58,10 +64,16 @@ class Reading:
 def a_lane(high_watermark: int = 10) -> Lane:
     """Return a lane whose source would announce new records."""
     lane = Lane(a_spec(), 1_000, ())
-    lane.begin(0)
+    DELIVERY.unsaved.begin(lane, 0)
     lane.read.high_watermark = lane.read.stable_offset = high_watermark
-    lane.reader, lane.queue.is_writable = Reading(), True
+    lane.reader, lane.writer = Reading(), FakeWriter()
     return lane
+
+
+def note_end(lane: Lane, end: int, stable_offset: int, now_ms: int) -> None:
+    """Receive an empty response with these ends."""
+    part = FetchedPartition(b"t", 0, 0, end, stable_offset, 0, (), None, None, -1, memoryview(b""))
+    SourceEnds(DELIVERY).note_response(lane, part, now_ms / 1000, now_ms)
 
 
 def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
@@ -73,18 +85,18 @@ def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, d
     outgoing.began_at, outgoing.fetched_at = began, fetched
     outgoing.charge(ByteBudget(10_000))
     lane.queue.unsent.append(outgoing)
-    lane.identify(ProducerStamp(1, 0))
-    assert lane.next_to_send() is outgoing
+    ProducerIdentities(DELIVERY).begin(lane, ProducerStamp(1, 0), 0)
+    assert DELIVERY.next_batch(lane) is outgoing
     outgoing.sent_at = sent
     lane.read.position = count
-    lane.acknowledge(outgoing, 0, NOW_MS, done)
-    lane.settle()
+    DELIVERY.acknowledge(lane, outgoing, 0, NOW_MS, done)
+    DELIVERY.settle(lane)
 
 
 def test_the_latency_is_split_by_where_it_was_spent() -> None:
     lane = a_lane()
     deliver(lane, 10, began=1.0, fetched=1.010, sent=1.030, done=1.060)
-    metric = take_metric(lane, WHEN)
+    metric = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert metric is not None
     assert (metric.records_copied, metric.batches, metric.passthrough_batches) == (10, 1, 1)
     assert (metric.lag_records, metric.lag_ms, metric.uncompressed_bytes) == (0, 0, 7)
@@ -96,23 +108,23 @@ def test_the_latency_is_split_by_where_it_was_spent() -> None:
 
 def test_an_idle_lane_says_so_once() -> None:
     lane = a_lane(high_watermark=0)
-    first = take_metric(lane, WHEN)
+    first = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert first is not None
     assert (first.records_copied, first.lag_records) == (0, 0)
-    assert take_metric(lane, WHEN) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
     lane.read.high_watermark = 3
-    behind = take_metric(lane, WHEN)
+    behind = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert behind is not None
     assert behind.lag_records == 3
     lane.progress.ledger.next = 3
-    again = take_metric(lane, WHEN)
+    again = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert again is not None
     assert again.lag_records == 0
-    assert take_metric(lane, WHEN) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
 
 
 def test_before_the_source_has_answered_nothing_is_said() -> None:
-    assert take_metric(a_lane(high_watermark=-1), WHEN) is None
+    assert take_metric(a_lane(high_watermark=-1), WHEN, DELIVERY.take_counters) is None
 
 
 def hold(lane: Lane, first: int, timestamp: int) -> None:
@@ -135,7 +147,7 @@ def test_a_lane_that_has_delivered_nothing_is_as_late_as_what_it_holds() -> None
     lane = a_lane()
     hold(lane, 0, NOW_MS - 480_000)
     assert aged(lane) == 480_000
-    lane.drop()
+    DELIVERY.drop(lane)
     lane.reader = None
     assert aged(lane, NOW_MS + 5) == 480_005, "paused at its first record"
 
@@ -143,7 +155,7 @@ def test_a_lane_that_has_delivered_nothing_is_as_late_as_what_it_holds() -> None
 def test_the_age_of_what_was_never_seen_is_not_known() -> None:
     lane = a_lane()
     assert aged(lane) is None
-    metric = take_metric(lane, WHEN)
+    metric = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert metric is not None
     assert metric.lag_ms is None
     assert row_of(metric)["lag_ms"] == UNKNOWN
@@ -153,18 +165,18 @@ def test_nothing_behind_an_open_transaction_has_an_age() -> None:
     lane = a_lane()
     lane.read.rules = replace(lane.read.rules, read_committed=True)
     deliver(lane, 4, 0.0, 0.0, 0.0, 0.0)
-    lane.note_end(10, 4, NOW_MS)
+    note_end(lane, 10, 4, NOW_MS)
     assert aged(lane, NOW_MS + 7_200_000) == 0
     assert lag_records(lane) == 6
-    lane.note_end(10, 10, NOW_MS + 7_200_000)
+    note_end(lane, 10, 10, NOW_MS + 7_200_000)
     assert aged(lane, NOW_MS + 7_200_003) == 3, "it was not readable before"
 
 
 def test_a_record_in_a_sparse_topic_is_not_as_old_as_the_one_before() -> None:
     lane = a_lane()
     deliver(lane, 10, 0.0, 0.0, 0.0, 0.0)
-    lane.note_end(10, 10, NOW_MS)
-    lane.note_end(11, 11, NOW_MS + 3_600_000)
+    note_end(lane, 10, 10, NOW_MS)
+    note_end(lane, 11, 11, NOW_MS + 3_600_000)
     assert aged(lane, NOW_MS + 3_600_020) == 20
 
 
@@ -173,9 +185,9 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
     lane = a_lane()
     deliver(lane, 10, 0.0, 0.0, 0.0, 0.0)
     assert aged(lane) == 0
-    assert take_metric(lane, WHEN) is not None
-    assert take_metric(lane, WHEN) is not None
-    assert take_metric(lane, WHEN) is None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None
     if what == "not current":
         lane.reader = Reading(current=False)
     elif what == "detached":
@@ -183,11 +195,11 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
     elif what == "held back":
         lane.read.waits = True
     else:
-        lane.queue.is_writable = False
-    told = take_metric(lane, WHEN)
+        lane.writer = None
+    told = take_metric(lane, WHEN, DELIVERY.take_counters)
     assert told is not None
     assert told.lag_ms is None
-    assert take_metric(lane, WHEN) is None, "once"
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is None, "once"
 
 
 TIMES = st.integers(0, NOW_MS)
@@ -247,35 +259,15 @@ def test_zero_is_never_said_of_what_is_not_known(
         assert age == (NOW_MS + 1 - max(evidence) if evidence else None)
 
 
-class Writing:
-    """A `channels.Writer` in a fixed state."""
-
-    broker = 0
-
-    def __init__(self, asked: float) -> None:
-        self.asked = asked
-
-    def wake(self, lane: Lane) -> None:
-        raise AssertionError
-
-    detach = wake
-
-    def unanswered_since(self) -> float:
-        return self.asked
-
-    def window_limit(self, lane: Lane) -> WindowLimit | None:
-        raise AssertionError
-
-
 def send(lane: Lane, offset: int, sent_at: float) -> OutBatch:
     """Send a batch of one record and return it."""
     batch = write_batch([Record(0, NOW_MS, None, b"x")])
     outgoing = OutBatch(memoryview(batch), ((offset, 1),), 1, offset, offset + 1)
     lane.queue.unsent.append(outgoing)
     if lane.ownership.identity is None:
-        lane.identify(ProducerStamp(1, 0))
+        ProducerIdentities(DELIVERY).begin(lane, ProducerStamp(1, 0), 0)
     lane.ownership.accepted = lane.ownership.identity
-    assert lane.next_to_send() is outgoing
+    assert DELIVERY.next_batch(lane) is outgoing
     outgoing.sent_at = sent_at
     return outgoing
 
@@ -295,7 +287,7 @@ def test_what_has_no_answer_from_the_destination(
     asked: float, sent: tuple[float, ...], seconds: float | None
 ) -> None:
     lane = a_lane()
-    lane.writer = Writing(asked)
+    lane.writer = FakeWriter(asked)
     for offset, moment in enumerate(sent):
         send(lane, offset, moment)
     assert unanswered(lane, 14.0) == (None, seconds)
@@ -303,12 +295,12 @@ def test_what_has_no_answer_from_the_destination(
 
 def test_an_answered_batch_waits_for_nothing() -> None:
     lane = a_lane()
-    lane.writer = Writing(10.0)
+    lane.writer = FakeWriter(10.0)
     first = send(lane, 0, 10.0)
     send(lane, 1, 12.5)
     first.charge(ByteBudget(10_000))
-    lane.acknowledge(first, 0, NOW_MS, 13.0)
-    lane.settle()
+    DELIVERY.acknowledge(lane, first, 0, NOW_MS, 13.0)
+    DELIVERY.settle(lane)
     assert unanswered(lane, 14.0).produce_seconds == 1.5
 
 
@@ -331,7 +323,8 @@ def test_what_has_no_answer_before_the_first_batch(
     quiet = WHEN._replace(now=14.0, asked=inf)
     found = []
     for name in (lane.spec.destination, lane.spec.source):
-        assert take_metric(lane, quiet._replace(silent={name: silent} if silent < inf else {})) is not None
+        interval = quiet._replace(silent={name: silent} if silent < inf else {})
+        assert take_metric(lane, interval, DELIVERY.take_counters) is not None
         found.append(lane.observed.overdue)
     assert found == [(None, seconds), (None, None)]
 
@@ -358,11 +351,11 @@ def test_an_idle_lane_says_once_that_its_source_does_not_answer_and_once_that_it
     lane = a_lane(0)
     reader = Reading()
     lane.reader = reader
-    assert take_metric(lane, WHEN) is not None
+    assert take_metric(lane, WHEN, DELIVERY.take_counters) is not None
     said = []
     for now, asked in ((1.0, inf), (6.0, 4.0), (11.0, 4.0), (16.0, inf), (21.0, inf)):
         reader.asked = asked
-        found = take_metric(lane, WHEN._replace(now=now))
+        found = take_metric(lane, WHEN._replace(now=now), DELIVERY.take_counters)
         said.append(lane.observed.overdue.fetch_seconds if found is not None else "nothing")
     assert said == ["nothing", 2.0, "nothing", None, "nothing"]
 
@@ -372,6 +365,6 @@ def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
     lane.reader = Reading(asked=WHEN.now - 4)
     found = []
     for asked in (WHEN.now - 0.5, WHEN.now - 4):
-        assert take_metric(lane, WHEN._replace(asked=asked)) is not None
+        assert take_metric(lane, WHEN._replace(asked=asked), DELIVERY.take_counters) is not None
         found.append(lane.observed.overdue)
     assert found == [(None, None), (4.0, None)]

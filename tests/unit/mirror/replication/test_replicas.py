@@ -41,6 +41,7 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from tests.builders import SOURCE, a_spec
 from tests.fakes.clock import ManualClock
+from tests.fakes.writer import FakeWriter
 
 VERSION = 17
 TOPIC = b"i" * 16
@@ -106,9 +107,9 @@ class Rig:
         self.cluster = Brokers(self.bench.loop)
         source = self.lanes.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
         lane = self.lane = Lane(a_spec("t-0"), 1_000, ())
-        lane.begin(0)
+        lanes.unsaved.begin(lane, 0)
         lane.progress.source = SourceIdentity(TOPIC)
-        lane.queue.is_writable, lane.contents = True, Contents.LOADED
+        lane.writer, lane.contents = FakeWriter(), Contents.LOADED
         self.runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         self.lanes.by_key[lane.key] = lane
         source.attach(lane)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
+from mirror.replication.lanes.delivery import UnsavedProgress
 from mirror.replication.reports.lane_reports import report_of
 from tests.builders import a_spec
 
@@ -15,7 +16,7 @@ def test_a_lane_that_has_not_begun_has_taken_no_time() -> None:
 
 def test_what_was_read_and_is_not_certain_is_in_flight() -> None:
     lane = Lane(a_spec(), 1_000, ())
-    lane.begin(5)
+    UnsavedProgress("test").begin(lane, 5)
     lane.observed.started_at = 40.0
     lane.read.high_watermark = 30
     lane.progress.ledger.enter(OffsetClass.MIRRORED, 10)

@@ -14,7 +14,7 @@ from mirror.replication.options import CopyingOptions
 
 def a_channel() -> ProduceChannel:
     loop = SimpleNamespace(call_soon=lambda _: None)
-    listener = SimpleNamespace(next_batch=lambda lane: lane.next_to_send())
+    listener = SimpleNamespace(next_batch=lambda _: SimpleNamespace(batch=b"batch"))
     sink = SimpleNamespace(cluster=SimpleNamespace(loop=loop), listener=listener)
     return ProduceChannel(cast(Any, sink), 1, "writes", CopyingOptions())
 
@@ -35,7 +35,6 @@ def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) 
         ownership=SimpleNamespace(transactional_id=lambda _key: transactional_id),
         queue=SimpleNamespace(unsent=[b"batch"]),
         may_send=lambda: True,
-        next_to_send=lambda: SimpleNamespace(batch=b"batch"),
     )
 
 

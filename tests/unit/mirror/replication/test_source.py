@@ -17,9 +17,11 @@ from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import Fetcher
+from mirror.replication.lanes.delivery import UnsavedProgress
 from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
+from tests.fakes.writer import FakeWriter
 
 VERSION = 11
 
@@ -72,8 +74,8 @@ class Reader:
     def lane(self, partition: str, position: int, most: int = 1_000) -> Lane:
         """Return a lane that is read in requests of `most` bytes."""
         lane = Lane(a_spec(partition), most, ())
-        lane.begin(position)
-        lane.queue.is_writable = True
+        UnsavedProgress("test").begin(lane, position)
+        lane.writer = FakeWriter()
         self.source.attach(lane)
         self.cluster.loop.run_once(0.0)
         return lane

@@ -1,0 +1,418 @@
+"""The items of lanes on their way from the source to the progress.
+
+    fetched -> `accept` -> queue -> `next_batch` -> sent -> `acknowledge` -> `settle` -> ledger, map
+
+No other module changes the queue, the position or the progress of a lane. Each change of the progress queues
+the lane for a checkpoint.
+
+Batches are sent in source order with consecutive sequences. At most five batches are in flight, apart from
+incomplete requests. After a new producer id or epoch, only one batch is in flight until the destination has
+accepted it: brokers accept any first sequence of an unknown producer, so a second batch could overtake a
+failed first. The ledger covers acknowledged items without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from mirror.lane.batch_merge import BatchMerger, merged_run
+from mirror.lane.batch_router import BatchRouter
+from mirror.lane.counters import LaneCounters
+from mirror.lane.lane import MOST_IN_FLIGHT, Lane
+from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
+from mirror.lane.lifecycle import LaneState
+from mirror.lane.memory import ByteBudget
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.out_batch import FoundRecords, OutBatch, RejectedBatch
+from mirror.lane.progress import (
+    Contents,
+    Entry,
+    LaneProgress,
+    Owner,
+    SourceIdentity,
+    entries_of,
+    forgotten_chunks,
+)
+from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
+from mirror.replication.limits import forget_unnamed_topic
+
+_MOST_GAPS: Final = 20
+
+
+class UnsavedProgress:
+    """Lanes with unsaved progress. `token`: name of this engine in the progress that it stores."""
+
+    def __init__(self, token: str) -> None:
+        self.dirty: dict[Lane, None] = {}
+        """Lanes with unsaved progress."""
+        self.moved: dict[Lane, int] = {}
+        """Durable positions not yet committed to the lanes' consumer groups."""
+        self._token = token
+
+    def begin(self, lane: Lane, position: int) -> None:
+        """Start a new ledger and offset map at this source offset. Earlier offsets are not accounted for."""
+        lane.progress.ledger, lane.progress.offset_map = Ledger(position), OffsetMap()
+        lane.read.position = position
+        self.note_change(lane)
+
+    def begin_life(
+        self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
+    ) -> None:
+        """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
+
+        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
+        record before `position`, -1 if unknown. Requires an empty queue.
+        """
+        assert lane.queue.is_drained, "its items belong to the former log"
+        forget_unnamed_topic(lane)
+        lane.read.waiting = -1, -1
+        lane.progress.begin_life(position, sentence, same_log=same_log, leader_epoch=leader_epoch)
+        lane.read.position = position
+        self.note_change(lane)
+
+    def begin_target(self, lane: Lane, sentence: str) -> None:
+        """Start over in a new destination log that has no mirrored records."""
+        lane.progress.begin_target(sentence)
+        self.note_change(lane)
+
+    def begin_elsewhere(self, lane: Lane) -> None:
+        """Forget progress that belongs to another destination. The lane has no position until `begin`."""
+        lane.progress.begin_elsewhere()
+        lane.read.position = -1
+
+    def note_source_id(self, lane: Lane, topic_id: bytes) -> None:
+        """Record the id of the source topic, unless it is known."""
+        source = lane.progress.source
+        lane.progress.source = replace(source, topic_id=source.topic_id or topic_id)
+
+    def note_logs(self, lane: Lane, source: SourceIdentity, target_id: bytes, target_cluster: str) -> None:
+        """Record which logs the lane copies between."""
+        lane.progress.source = source
+        lane.progress.target_id, lane.progress.target_cluster = target_id, target_cluster
+
+    def find(self, lane: Lane, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
+        """Account for records found at the destination, in source order, starting at the checkpoint."""
+        lane.progress.find(found, target_next)
+        lane.read.position = lane.checkpoint
+        self.note_change(lane)
+
+    def note_gap(self, lane: Lane, sentence: str) -> None:
+        """Add a sentence about a loss."""
+        lane.progress.gaps.append(sentence)
+        self.note_change(lane)
+
+    def note_target_end(self, lane: Lane, upto: int) -> bool:
+        """Continue in a destination log that is unchanged up to `upto`. Return whether it lost records."""
+        progress = lane.progress
+        is_loss = upto < (progress.offset_map.target_end or 0)
+        if is_loss:
+            progress.lose_target(upto, lane.key.partition)
+            self.note_change(lane)
+        if upto < progress.target_end:
+            progress.target_next = upto  # writes of an owner that stored no progress lie after it
+        return is_loss
+
+    def own_from(self, lane: Lane, owner: Owner, target_next: int) -> None:
+        """Record the owner who writes all records from the destination offset `target_next` on."""
+        lane.progress.target_next = lane.progress.owned_from = target_next
+        lane.progress.owner = owner
+
+    def expect(self, lane: Lane, target_next: int | None) -> None:
+        """Set the destination offset from which on records may be the lane's next ones; None if the first
+        batch determines it, as with transactions, whose markers precede it."""
+        lane.progress.target_next = target_next
+
+    def pass_marker(self, lane: Lane) -> None:
+        """Account for the marker of the lane's transaction."""
+        lane.progress.pass_marker()
+
+    def accept_loss(self, lane: Lane) -> None:
+        """Continue after a loss at the destination."""
+        lane.progress.target_loss = ""
+        self.note_change(lane)
+
+    def note_change(self, lane: Lane) -> None:
+        """Queue the lane for a checkpoint, unless it has stopped."""
+        if lane.state is not LaneState.STOPPED:
+            self.dirty[lane] = None
+        if len(lane.progress.gaps) > _MOST_GAPS:
+            del lane.progress.gaps[:-_MOST_GAPS]
+
+    def take_change(self, lane: Lane) -> None:
+        """Mark the lane's progress as being stored, or drop a lane that has stopped. A durable position is
+        still committed to its consumer group."""
+        self.dirty.pop(lane, None)
+
+    def records_of(self, lane: Lane, now_ms: int, *, clean: bool = False) -> tuple[list[Entry], int]:
+        """Return the records to write, without parts below the log start, and the number for `note_sealed`.
+        `clean`: the lane ends, and no batch of it is in flight."""
+        progress, start = lane.progress, lane.read.log_start
+        before = progress.offset_map.first_index
+        progress.offset_map.prune(start)
+        progress.ledger.prune(start)
+        forgotten = forgotten_chunks(lane.key, before, progress.offset_map.first_index)
+        entries, sealed = entries_of(lane.key, lane.stored_progress(clean=clean), now_ms, self._token)
+        return forgotten + entries, sealed
+
+    def note_sealed(self, lane: Lane, upto: int) -> None:
+        """Record that the runs of the map before number `upto` are stored in chunks."""
+        lane.progress.offset_map.sealed = max(lane.progress.offset_map.sealed, upto)
+
+    def note_moved(self, lane: Lane, position: int) -> None:
+        """Queue a durable position, to be committed to the lane's consumer group, if it has one. Positions
+        that are not durable must not be committed: a consumer that continues from the group would miss
+        records."""
+        if lane.spec.consumer_group:
+            self.moved[lane] = position
+
+    def load(self, lane: Lane, stored: LaneProgress | None) -> None:
+        """Restore the lane from stored progress, or start without progress if there is none."""
+        lane.contents = Contents.LOADED if stored is None else Contents.FOUND
+        lane.restore(replace(lane.progress, clean=True) if stored is None else stored)
+        if stored is None:
+            lane.read.position = -1
+        self.dirty.pop(lane, None)
+
+    def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
+        """Return whether loaded progress must be ignored: it belongs to a former datastream with the same
+        name and another destination, or to the time before a restart. `target_id`: id of the destination
+        topic, empty if unknown."""
+        if lane.contents is not Contents.FOUND:
+            return False
+        lane.contents = Contents.LOADED
+        return not lane.progress.is_of(lane.spec.destination_topic, target_id, lane.spec.restart_ms)
+
+    def discard(self, lane: Lane) -> None:
+        """Drop the lane's progress instead of storing it: the lane will load its stored progress again."""
+        lane.contents = Contents.UNREAD
+        self.dirty.pop(lane, None)
+
+    def invalidate(self, lane: Lane) -> None:
+        """Do not store the lane's progress, because a step failed halfway. The lane drops its items before it
+        loads its stored progress again."""
+        lane.contents = Contents.BROKEN
+
+    def take_moved(self) -> dict[Lane, int]:
+        """Return the queued positions, which the caller commits."""
+        moved, self.moved = self.moved, {}
+        return moved
+
+    def is_foreign(self, lane: Lane, stored: LaneProgress | None) -> bool:
+        """Return whether another engine has stored this progress since the lane was loaded."""
+        if stored is None or stored.version is None or stored.version == lane.progress.version:
+            return False
+        return stored.version[0] != self._token
+
+
+class LaneDelivery:
+    """Moves the items of lanes from the source to the destination, and settles them in `unsaved`."""
+
+    def __init__(self, unsaved: UnsavedProgress) -> None:
+        self.unsaved = unsaved
+
+    def accept(self, lane: Lane, router: BatchRouter, now: float, began_at: float | None = None) -> None:
+        """Accept the items of a router that started at `read.position`, received from `began_at` on."""
+        read, queue, source = lane.read, lane.queue, lane.progress.source
+        lane.observed.counters.fetched_parts += 1
+        read.position = router.position
+        if 0 <= router.leader_epoch != source.leader_epoch:
+            lane.progress.source = replace(source, leader_epoch=router.leader_epoch)
+        for item in router.items:
+            if isinstance(item, OutBatch):
+                item.fetched_at = now
+                item.began_at = now if began_at is None else began_at
+                item.appended = read.times.span(item.first_offset, item.next_offset - 1)
+                queue.bytes_in_hand += len(item.batch)
+            queue.unsent.append(item)
+
+    def note_unread(self, lane: Lane, timestamp: int) -> None:
+        """Record the first timestamp (epoch ms) of the batch at the position, which could not be accepted."""
+        lane.read.waiting = lane.read.position, timestamp
+
+    def lose(self, lane: Lane, upto: int, sentence: str) -> None:
+        """Skip lost source offsets before `upto`; a new leader epoch may have begun at `upto`."""
+        lane.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, lane.read.position, upto))
+        lane.read.position = upto
+        lane.progress.source = replace(lane.progress.source, leader_epoch=-1)
+        self.unsaved.note_gap(lane, sentence)
+        self.settle(lane)
+
+    def next_batch(self, lane: Lane, merger: BatchMerger | None = None) -> OutBatch | None:
+        """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged.
+        `merger`: merge waiting batches first."""
+        if merger is not None:
+            self.merge(lane, merger.most_bytes, merger.budget)
+            merger.charge_next(lane)
+        queue, identity = lane.queue, lane.ownership.identity
+        most = MOST_IN_FLIGHT if merger is None else merger.most_in_flight
+        if identity is None or not lane.may_send(most):
+            return None
+        while queue.unsent:
+            item = queue.unsent[0]
+            if lane.ownership.is_held and isinstance(item, OutBatch) and not item.is_stamped:
+                return None
+            queue.sent.append(queue.unsent.pop(0))
+            if isinstance(item, OutBatch) and not item.acknowledged:
+                self._send(lane, item, identity)
+                return item
+        return None
+
+    def _send(self, lane: Lane, outgoing: OutBatch, identity: ProducerStamp) -> None:
+        ownership = lane.ownership
+        if not outgoing.is_stamped:
+            outgoing.sequence = ownership.sequence
+            ownership.sequence = next_sequence(ownership.sequence, outgoing.count)
+            stamp(outgoing.batch, outgoing.attributes, identity, outgoing.sequence)
+            outgoing.is_stamped = True
+        outgoing.outstanding = True
+        lane.queue.in_flight += 1
+
+    def merge(self, lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
+        """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
+
+        Charges the result to `budget`. Batches that were already sent remain unchanged.
+        """
+        found, queue = merged_run(lane, most_bytes), lane.queue
+        if found is None:
+            return
+        start, run, merged = found
+        merged.charge(budget)
+        queue.unsent[start : start + len(run)] = [merged]
+        queue.bytes_in_hand += len(merged.batch) - sum(len(batch.batch) for batch in run)
+        for batch in run:
+            batch.free()
+
+    def acknowledge(self, lane: Lane, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
+        """Record that the destination has stored the batch at `target`."""
+        read, queue, observed = lane.read, lane.queue, lane.observed
+        outgoing.outstanding = False
+        outgoing.acknowledged = True
+        outgoing.target = target
+        queue.in_flight -= 1
+        lane.ownership.accepted = lane.ownership.identity
+        observed.counters.delivered(outgoing, now_ms, now, read.times, read.excused)
+        newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
+        observed.delivered_ms = max(observed.delivered_ms, newest_ms)
+        queue.bytes_in_hand -= len(outgoing.batch)
+        outgoing.free()
+
+    def settle(self, lane: Lane) -> bool:
+        """Account for the first items of the queue that need no further response: skipped offsets and
+        acknowledged batches. Return whether they show that the destination has lost records. Once the backlog
+        at the start is delivered, every record counts in the latency again."""
+        queue, progress, gaps, are_any = lane.queue, lane.progress, len(lane.progress.gaps), False
+        for items in (queue.sent, queue.unsent):
+            while items and (isinstance(items[0], SkippedOffsets) or items[0].acknowledged):
+                item, are_any = items.pop(0), True
+                if isinstance(item, OutBatch):
+                    lane.observed.foreign_records += progress.enter(item, lane.key.partition)
+                else:
+                    progress.ledger.pass_over(item)
+            if items:
+                break
+        if (excused := lane.read.excused) is not None and 0 <= excused.end <= lane.checkpoint:
+            lane.read.excused, progress.caught_up = None, excused.excuse.name
+        if not are_any:
+            return False
+        has_lost = len(progress.gaps) > gaps
+        self.unsaved.note_change(lane)
+        return has_lost
+
+    def end_excuse(self, lane: Lane) -> None:
+        """End the backlog at the start, which does not count in the latency, at the position: all later
+        records were appended while the lane was up to date."""
+        if lane.read.excused is not None and lane.read.excused.end < 0:
+            lane.read.excused.end = lane.read.position
+
+    def take_counters(self, lane: Lane, lag: int, now_ms: int) -> LaneCounters:
+        """Return the sums since the last call. `lag`: number of offsets that wait, which decides for how long
+        the records behind the backlog at the start do not count either."""
+        if lane.read.excused is not None:
+            lane.read.excused.note(lag, now_ms)
+        return lane.observed.take_counters()
+
+    def unanswered(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool) -> None:
+        """Record a rejection or a lost response. A later rejection does not clear `maybe_stored`."""
+        outgoing.outstanding = False
+        outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
+        lane.queue.in_flight -= 1
+
+    def reject(self, lane: Lane, rejected: RejectedBatch, *, maybe_stored: bool) -> None:
+        """Record a rejection. The lane decides about the first one after all batches have a response."""
+        self.unanswered(lane, rejected.outgoing, maybe_stored=maybe_stored)
+        lane.queue.trouble = lane.queue.trouble or rejected
+
+    def requeue(self, lane: Lane) -> None:
+        """Move unacknowledged batches back to the queue, in order. Requires that no batch is outstanding."""
+        queue = lane.queue
+        assert queue.in_flight == 0, "a batch could overtake one in flight"
+        queue.unsent, queue.sent, queue.trouble = queue.sent + queue.unsent, [], None
+
+    def restamp(self, lane: Lane, owner: Owner) -> None:
+        """Send the queued batches under a new producer id and epoch, with sequences that start at 0."""
+        if owner != lane.progress.owner:
+            lane.progress.owner, lane.progress.owned_from = owner, None
+        lane.ownership.sequence = 0
+        for item in lane.queue.unsent:
+            if isinstance(item, OutBatch):
+                item.is_stamped = False
+
+    def drop(self, lane: Lane) -> None:
+        """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
+
+        Sequences continue at the first dropped batch; if that may be stored, take a new identity.
+        """
+        queue = lane.queue
+        assert queue.in_flight == 0, "the destination may still read from these buffers"
+        for item in reversed(self._empty(lane)):
+            if isinstance(item, OutBatch) and not item.acknowledged:
+                if item.is_stamped:
+                    lane.ownership.sequence = item.sequence
+                item.free()
+        if lane.read.position >= 0:  # a lane without a position keeps none
+            lane.read.position = lane.checkpoint
+
+    def free_all(self, lane: Lane) -> None:
+        """Drop all batches of a lane that failed unexpectedly and will be loaded again.
+
+        Buffers of requests in flight are released with their responses.
+        """
+        items, lane.queue.in_flight = self._empty(lane), 0
+        for item in items:
+            if isinstance(item, OutBatch):
+                item.forget()
+
+    def _empty(self, lane: Lane) -> list[OutBatch | SkippedOffsets]:
+        """Remove and return all items, in order. The first batch will be fetched again."""
+        queue, first = lane.queue, lane.queue.first
+        if first is not None:
+            lane.read.waiting = first.first_offset, first.first_timestamp
+        items, queue.unsent, queue.sent = queue.sent + queue.unsent, [], []
+        queue.bytes_in_hand, queue.trouble = 0, None
+        return items
+
+    def shed(self, lane: Lane) -> None:
+        """Drop the first batch that was never sent, and all items after it; they are fetched again later."""
+        read, queue = lane.read, lane.queue
+        unsent = [item for item in queue.unsent if isinstance(item, OutBatch) and not item.is_stamped]
+        if not unsent:
+            return
+        first = unsent[0]
+        read.waiting, read.position = (first.first_offset, first.first_timestamp), first.first_offset
+        item: OutBatch | SkippedOffsets | None = None
+        while item is not first:
+            item = queue.unsent.pop()
+            if isinstance(item, OutBatch):
+                queue.bytes_in_hand -= len(item.batch)
+                item.free()
+
+    def invalidate(self, lane: Lane) -> None:
+        """Do not store the lane's progress, because a step failed halfway, and count the items again. The
+        lane drops its items before it loads its stored progress again."""
+        self.unsaved.invalidate(lane)
+        queue = lane.queue
+        batches = [item for item in [*queue.sent, *queue.unsent] if isinstance(item, OutBatch)]
+        queue.in_flight = sum(item.outstanding for item in batches)
+        queue.bytes_in_hand = sum(len(item.batch) for item in batches)

@@ -1,0 +1,51 @@
+"""End offsets of the source logs of lanes, and the times at which records were appended.
+
+No other module changes what a lane knows about the end of its source log.
+"""
+
+from __future__ import annotations
+
+from mirror.lane.lane import Lane
+from mirror.model.movement.append_times import AppendTimes
+from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.lanes.delivery import LaneDelivery
+
+
+class SourceEnds:
+    """Records the ends of source logs. `delivery` ends the excuses of lanes that have caught up."""
+
+    def __init__(self, delivery: LaneDelivery) -> None:
+        self._delivery = delivery
+
+    def note_response(self, lane: Lane, part: FetchedPartition, now: float, now_ms: int) -> None:
+        """Record the ends in a fetch response that was received at `now` (monotonic seconds)."""
+        read, requests = lane.read, lane.read.request_times
+        self._note_end(lane, part.high_watermark, part.last_stable_offset, now_ms)
+        read.times.quiet(requests.quiet_at)
+        read.times.record_end(part.high_watermark, requests.requested_at, now, now_ms, lane.checkpoint)
+        read.log_start = part.log_start
+
+    def note_end(self, lane: Lane, end: int, requested_at: float, now: float, now_ms: int) -> None:
+        """Record the end offset of a lane that is not fetching. `requested_at`, `now`: in monotonic
+        seconds."""
+        read = lane.read
+        self._note_end(lane, max(read.high_watermark, end), end, now_ms)
+        read.answered_at = now
+        if not read.rules.read_committed:  # otherwise more records may have been appended
+            read.times.record_end(end, requested_at, now, now_ms, lane.checkpoint)
+
+    def note_end_while_paused(self, lane: Lane, end: int) -> None:
+        """Record the end offset of a paused lane."""
+        lane.read.high_watermark = end
+
+    def begin_log(self, lane: Lane) -> None:
+        """Forget the append times, because another log, or another history of the log, begins."""
+        lane.read.times = AppendTimes()
+
+    def _note_end(self, lane: Lane, end: int, stable_offset: int, now_ms: int) -> None:
+        read = lane.read
+        if read.high_watermark >= 0 and read.position >= read.readable_end:
+            read.caught_up_ms = now_ms  # no record beyond our position was known until now
+            if read.excused is not None:
+                self._delivery.end_excuse(lane)
+        read.high_watermark, read.stable_offset = end, stable_offset
