@@ -21,7 +21,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.instance.workers.supervisor import WorkerCount
+from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts

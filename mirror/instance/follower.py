@@ -326,7 +326,7 @@ class Follower(BackgroundThread):
         Waits for the workers first: a live instance gets partitions, and these would not be copied until
         workers run.
         """
-        if not self._supervisor.is_ready:
+        if not self._supervisor.health.is_ready:
             self._trouble = "waiting for the workers to start"
             return
         members, identity = self._members, self._identity
@@ -368,14 +368,14 @@ class Follower(BackgroundThread):
         elif self._trouble or self._me is None:
             self._health.report("follower", False, self._trouble or "no session with the coordination store")
         else:
-            lanes, down = self._supervisor.lanes, self._supervisor.workers_down
-            silent, starving = self._supervisor.workers_silent, self._supervisor.workers_starving
+            lanes, down = self._supervisor.lanes, self._supervisor.health.down
+            silent, starving = self._supervisor.health.silent, self._supervisor.health.starving
             paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
             self._health.report(
                 "follower",
                 not (down or silent or starving),
                 f"epoch {self.epoch}: {counted(len(lanes), 'lane')} in "
-                f"{counted(self._supervisor.workers_running, 'worker')}, "
+                f"{counted(self._supervisor.health.running, 'worker')}, "
                 f"{paused} paused, {self._plan_executor.waiting} waiting for their former owner"
                 + (f"; {counted(down, 'worker')} ended, restart pending" if down else "")
                 + (f"; {counted(silent, 'worker does', 'workers do')} not respond" if silent else "")
@@ -410,7 +410,10 @@ class Follower(BackgroundThread):
 
     def _report_drops(self) -> None:
         """Report dropped measurements and events as a warning, because copying does not depend on them."""
-        self._drops_seen = {"metrics": self._supervisor.drops, "events": self._callbacks.event_drops()}
+        self._drops_seen = {
+            "metrics": self._supervisor.measurements.drops,
+            "events": self._callbacks.event_drops(),
+        }
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"
             if drops.reason:

@@ -203,7 +203,7 @@ class PlanExecutor:
         if todo.holding != self._announced:
             self._shared.membership.announce(me, todo.holding)
             self._announced = todo.holding
-        if todo.missing and self._supervisor.workers_running:
+        if todo.missing and self._supervisor.health.running:
             self._take_over(me, todo)
         else:
             self._waiting_since = {}

@@ -16,7 +16,8 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
-from mirror.instance.workers.supervisor import Supervisor, WorkerCount
+from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -100,13 +101,13 @@ class RunningInstance:
             epoch=follower.epoch,
             lanes=follower.lanes,
             in_time=follower.in_time,
-            task_sums=supervisor.task_sums,
-            throttled_seconds=supervisor.throttled_seconds,
-            clock_skews=supervisor.clock_skews,
+            task_sums=supervisor.measurements.task_sums,
+            throttled_seconds=supervisor.measurements.throttled_seconds,
+            clock_skews=supervisor.measurements.clock_skews,
             illegal_topics=leader.illegal_topics,
             drops=follower.drops,
-            data_planes=supervisor.data_planes,
-            workers=supervisor.worker_count,
+            data_planes=supervisor.health.data_planes,
+            workers=supervisor.health.count,
             conditions=self.health.conditions(),
             readiness=self._readiness(),
             problems=leader.problems,
@@ -119,7 +120,7 @@ class RunningInstance:
         )
 
     def _readiness(self) -> Mapping[str, HealthCondition]:
-        has_died, problem = self.health.has_died.is_set(), self.supervisor.start_problem
+        has_died, problem = self.health.has_died.is_set(), self.supervisor.health.start_problem
         return {
             "session": self.follower.session,
             "threads": HealthCondition(not has_died, "a thread has died" if has_died else "all running"),

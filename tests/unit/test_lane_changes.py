@@ -30,7 +30,6 @@ LARGE_CLASSES: Final = {
     "OutBatch": (7, 27),
     "PlanExecutor": (19, 26),
     "ProgressLog": (28, 14),
-    "Supervisor": (41, 16),
     "TopicDiscovery": (30, 22),
     "WorkerSlot": (15, 22),
 }
