@@ -169,7 +169,7 @@ def walk_of_creation() -> tuple[Visit, ...]:
 def _create(site: Site) -> None:
     assert site.client.post("/v1/datastreams", json=a_body("orders")).status_code == 201
     site.tick(_TICKS)
-    assert len(site.follower.follower.lanes) == 2
+    assert len(site.follower.follower.view.lanes) == 2
 
 
 WALKS: Final = {"batch": walk_of_batch, "create": walk_of_creation}
