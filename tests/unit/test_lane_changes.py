@@ -24,7 +24,6 @@ LARGE_CLASSES: Final = {
     "InstanceSnapshot": (1, 21),
     "Lane": (31, 12),
     "LaneReport": (1, 23),
-    "Leader": (30, 23),
     "LeaderSettings": (5, 21),
     "OutBatch": (7, 27),
     "ProgressLog": (28, 14),
