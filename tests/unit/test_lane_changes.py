@@ -17,7 +17,6 @@ CHAINS: Final = 0
 LARGE_CLASSES: Final = {
     "Assessment": (0, 22),
     "BatchRouter": (28, 23),
-    "Cluster": (39, 25),
     "Connection": (30, 23),
     "CopyingOptions": (1, 25),
     "FetchChannel": (27, 23),

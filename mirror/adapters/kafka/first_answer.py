@@ -37,7 +37,7 @@ class _Race:
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
-        self.left = deque(cluster.addresses)
+        self.left = deque(cluster.directory.addresses)
         self._loop = loop
         self._cluster = cluster
         self._silent: dict[int, None] = {}
