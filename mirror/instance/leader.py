@@ -206,7 +206,7 @@ class Leader(BackgroundThread):
             self._world_view.keeper.take_up()
             self._assessments.take_up()
         self._leads_as = me  # from now on it is asked for its loads
-        self._world_view.topic_discovery.ensure_own_topics()
+        self._world_view.topic_discovery.own_topics.ensure()
         self._plan.read(me)
         return self._lead(self._definitions.all(), me)
 

@@ -31,9 +31,9 @@ from mirror.coordination.stores.membership import Holding, LiveInstance, Members
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.lease import Lease
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.read_schedule import ReadSchedule
+from mirror.instance.session.lease import Lease
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor

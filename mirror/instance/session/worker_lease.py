@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.instance.lease import Lease
+from mirror.instance.session.lease import Lease
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.ports import Clock
 
