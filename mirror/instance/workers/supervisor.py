@@ -286,7 +286,7 @@ class Supervisor:
             worker.slot.starve()
         if not failed or not groups or (how == LEASE_OVER and not is_starved):
             return
-        is_silenced, seconds = worker.slot.is_silenced or is_starved, now - share.fed_at
+        is_silenced, seconds = worker.slot.silence.is_fatal or is_starved, now - share.fed_at
         if worker in self._pool.spares:
             how = "killed because it did not respond" if is_silenced else how
             self._quarantine.cell_died(self._pool.spares.index(worker), now, how)
