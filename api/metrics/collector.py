@@ -71,7 +71,7 @@ class InstanceCollector(Collector):
         yield from _clocks(status.clock_skews)
         yield _illegal_topics(status.illegal_topics)
         yield from _problem_metrics(status.problems)
-        yield from _load_metrics(status.loads)
+        yield from _load_metrics(status.loads.states)
         yield from _assessment_metrics(status.assessments)
         lanes, uncopied = tuple(status.lanes.values()), status.uncopied
         yield from _lane_metrics(lanes)

@@ -32,6 +32,25 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 
 @dataclass(frozen=True)
+class LoadSnapshot:
+    """Loads of partitions, as far as this instance knows them."""
+
+    states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
+    """State of the loads of each source; empty unless this instance leads."""
+    newest: NewestLoads | None = None
+    """Known loads of partitions; None unless this instance leads."""
+    sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
+    """Load source by which each group is planned, as of the last tick in which this instance led."""
+
+    def known(self, source: LoadSource) -> ClusterLoads | None:
+        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
+        return None if self.newest is None else self.newest.known(source)
+
+
+_NO_LOADS: Final = LoadSnapshot()
+
+
+@dataclass(frozen=True)
 class InstanceSnapshot:
     """State of an instance at one point in time. The defaults describe an instance that has just started."""
 
@@ -62,22 +81,13 @@ class InstanceSnapshot:
     """Conditions for serving requests, except those that concern local files. Independent of datastreams."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     """Datastreams with problems; empty unless this instance leads."""
-    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
-    """State of the loads of each source; empty unless this instance leads."""
-    newest_loads: NewestLoads | None = None
-    """Known loads of partitions; None unless this instance leads."""
-    load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
-    """Load source by which each group is planned, as of the last tick in which this instance led."""
+    loads: LoadSnapshot = _NO_LOADS
     uncopied: tuple[UncopiedLane, ...] = ()
     """Partitions that are not copied; empty unless this instance leads."""
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
     """Result of the latest planning run of each group; empty unless this instance leads."""
     datastreams: tuple[Datastream, ...] = ()
     """All datastreams, as this instance last read them."""
-
-    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
-        return None if self.newest_loads is None else self.newest_loads.known(source)
 
 
 @dataclass(frozen=True)
@@ -111,9 +121,7 @@ class RunningInstance:
             conditions=self.health.conditions(),
             readiness=self._readiness(),
             problems=leader.problems,
-            loads=leader.loads,
-            newest_loads=self.memory.newest if is_leading else None,
-            load_sources=self.memory.sources,
+            loads=LoadSnapshot(leader.loads, self.memory.newest if is_leading else None, self.memory.sources),
             uncopied=leader.uncopied,
             assessments=leader.assessments,
             datastreams=follower.datastreams,

@@ -15,12 +15,10 @@ BOOLEANS: Final = 9
 CHAINS: Final = 0
 """Objects reached through another one. Target: 0."""
 LARGE_CLASSES: Final = {
-    "Assessment": (0, 22),
     "BatchRouter": (28, 23),
     "Connection": (30, 23),
     "CopyingOptions": (1, 25),
     "FetchChannel": (27, 23),
-    "InstanceSnapshot": (1, 21),
     "Lane": (31, 12),
     "LaneReport": (1, 23),
     "LeaderSettings": (5, 21),
