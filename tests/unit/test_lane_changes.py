@@ -23,7 +23,6 @@ LARGE_CLASSES: Final = {
     "LaneReport": (1, 23),
     "LeaderSettings": (5, 21),
     "OutBatch": (7, 27),
-    "ProgressLog": (28, 14),
 }
 """Classes with more than 25 methods or 20 fields: none may be added, and none may grow."""
 

@@ -12,6 +12,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import BackgroundCalls, CallPending
+from mirror.instance.discovery.preparation import topics_at
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
@@ -55,11 +56,6 @@ class OwnTopics:
         admin = self._admin_of(cluster)
         self._bound.require(cluster, admin.cluster_id())
         return admin.create(topic)
-
-
-def topics_at(cluster: ClusterRef) -> str:
-    """Return the line of background calls that create and extend topics of the cluster."""
-    return f"topics at {cluster}"
 
 
 def _log_not_created(cluster: ClusterRef, topic: str, error: Exception) -> None:

@@ -16,8 +16,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.hidden_topics import HiddenTopics
-from mirror.instance.discovery.identities import ClusterIdentities
-from mirror.instance.discovery.own_topics import OwnTopics, topics_at
+from mirror.instance.discovery.own_topics import OwnTopics
 from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
@@ -25,7 +24,9 @@ from mirror.instance.discovery.preparation import (
     TopicRules,
     Waits,
     prepare,
+    topics_at,
 )
+from mirror.instance.discovery.questions import ClusterIdentities
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.ports import Clock, TopicAdmin
