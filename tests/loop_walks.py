@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fastavro
 import pandas as pd
@@ -83,7 +83,7 @@ def walk_of_sample() -> tuple[Visit, ...]:
     with tracer.installed(), answering(response) as settings:
 
         def read_and_query() -> None:
-            (rows,) = reader((0,), [records], _NewState())
+            (rows,) = reader((0,), [records], cast(Any, _NewState()))
             assert len(rows) == 1
             (rates,) = partition_rates(PinotClient(settings), "east", TimeRange.up_to(now_ms, 60_000))
             assert rates.inflow == _RATE

@@ -15,7 +15,7 @@ walks of a sample and of a breach.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cache, partial
 from typing import Final
@@ -92,7 +92,7 @@ def _of_loop(name: str) -> Sequence[Visit]:
     return loop_walks.walk_of_sample() if name == "sample" else loop_walks.walk_of_breach()
 
 
-WALKS: Final = {
+WALKS: Final[Mapping[str, Callable[[], Sequence[Visit]]]] = {
     "batch": walk_of_batch,
     "create": walk_of_creation,
     "sample": partial(_of_loop, "sample"),
