@@ -59,7 +59,8 @@ class _Race:
 
     def give_up(self, seconds: float) -> None:
         """Fail with a TimedOut error that names the unresponsive addresses."""
-        names = ", ".join("{}:{}".format(*self._cluster.directory.addresses[broker]) for broker in self._silent)
+        addresses = self._cluster.directory.addresses
+        names = ", ".join("{}:{}".format(*addresses[broker]) for broker in self._silent)
         reasons = [
             f"{names}: no response within {seconds:.0f} s",
             *(failure.message for failure in self._failures),
