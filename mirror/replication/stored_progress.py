@@ -44,8 +44,16 @@ class StoredProgress:
 
     def of(self, key: LaneKey) -> LaneProgress | None:
         """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
-        holders = self.holders(main_key(key))
-        return read_progress(key, ChainMap(*(self._parts[number].values for number in holders)))
+        return read_progress(key, self.records_of(main_key(key)))
+
+    def records_of(self, main: bytes) -> ChainMap[bytes, bytes]:
+        """Return, by key, the records in the partitions with a main record of the lane, most recent first."""
+        return ChainMap(*(self._parts[number].values for number in self.holders(main)))
+
+    @property
+    def partitions(self) -> list[dict[bytes, bytes]]:
+        """Records of each partition by key."""
+        return [part.values for part in self._parts.values()]
 
     @property
     def is_damaged(self) -> bool:
