@@ -9,7 +9,7 @@ from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, Unreachable
-from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT, error_of
+from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, find_coordinators
 
@@ -85,7 +85,7 @@ class Coordinators:
         if (code := error(answer)) in COORDINATOR_MOVED:
             self._forget_one(kind, key)
         if code in TRANSIENT:
-            raise error_of(code, f"{call.name} request to the coordinator of {key}")
+            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key}", "")
         return answer
 
     async def find(self, kind: int, key: str) -> int:
