@@ -78,10 +78,9 @@ from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.event_publisher import EventPublisher, publish_losses
-from mirror.instance.follower import Follower, Identity
+from mirror.instance.follower import Follower
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
-from mirror.instance.lease import Lease
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
@@ -90,6 +89,8 @@ from mirror.instance.losses.definition_file import DefinitionFile
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
 from mirror.instance.service import Instance
+from mirror.instance.session.lease import Lease
+from mirror.instance.session.own_membership import Identity
 from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores

@@ -68,7 +68,7 @@ class WorldViews:
         mirror = self.settings.mirror
         for topic in filter(None, (mirror.metrics_topic, mirror.events_topic, mirror.audit.topic)):
             description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
-            topic_discovery.need_topic(ClusterRef(mirror.metrics_cluster), description)
+            topic_discovery.own_topics.need(ClusterRef(mirror.metrics_cluster), description)
         return self._world_view(
             stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).look
         )

@@ -69,7 +69,7 @@ def metric() -> dict[str, Any]:
     workers = site.follower.workers
     for rate in said.rates:
         workers.report(rate)
-    workers._add(said.sums)
+    workers.measurements.add(said)
     site.follower.turn()
     return {
         "columns": [column.name for column in MIRROR_METRICS.columns],

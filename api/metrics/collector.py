@@ -21,7 +21,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.instance.workers.supervisor import WorkerCount
+from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
@@ -71,7 +71,7 @@ class InstanceCollector(Collector):
         yield from _clocks(status.clock_skews)
         yield _illegal_topics(status.illegal_topics)
         yield from _problem_metrics(status.problems)
-        yield from _load_metrics(status.loads)
+        yield from _load_metrics(status.loads.states)
         yield from _assessment_metrics(status.assessments)
         lanes, uncopied = tuple(status.lanes.values()), status.uncopied
         yield from _lane_metrics(lanes)

@@ -159,8 +159,8 @@ def own_heat(services: Services) -> Heat | None:
     hot = _HotPlaces(now_ms)
     found: dict[GroupName, dict[str, int]] = {}
     for task in services.plan().tasks:
-        source = status.load_sources.get(task.group)
-        known = status.known_loads(source) if source is not None else None
+        source = status.loads.sources.get(task.group)
+        known = status.loads.known(source) if source is not None else None
         usable = usable_of(assessments.get(task.group), services.usable_bytes_per_second)
         if source is None or known is None or usable is None:
             continue

@@ -12,7 +12,8 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader
-from mirror.replication.progress_log import ProgressPart, batches_of
+from mirror.replication.progress_log import batches_of
+from mirror.replication.stored_progress import ProgressPart
 
 _LANES = 200_000
 _OWN = (0, 1_000, 10_000, _LANES)

@@ -1,8 +1,9 @@
-"""Files of the product that a batch, and the creation of a datastream, pass through."""
+"""Files of the product that a batch, the creation of a datastream, a sample and a breach pass through."""
 
 from __future__ import annotations
 
-from tests.walk import WALKS, described
+from tests.tracing import described
+from tests.walk import WALKS
 
 
 def main() -> None:

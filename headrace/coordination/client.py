@@ -40,19 +40,19 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def session_timeout_seconds(self) -> float:
-        """See `mirror.instance.lease.Contact`."""
+        """See `mirror.instance.session.lease.Contact`."""
         ...
 
     def last_contact(self) -> float:
-        """See `mirror.instance.lease.Contact`."""
+        """See `mirror.instance.session.lease.Contact`."""
         ...
 
     def beat(self) -> None:
-        """See `mirror.instance.lease.Contact`."""
+        """See `mirror.instance.session.lease.Contact`."""
         ...
 
     def answer_seconds(self) -> float:
-        """See `mirror.instance.lease.Contact`."""
+        """See `mirror.instance.session.lease.Contact`."""
         ...
 
     def is_answering(self) -> bool:

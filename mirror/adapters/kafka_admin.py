@@ -226,7 +226,7 @@ async def _committed(
     if not partitions:
         return {}
     call = committed_offsets(group, partitions)
-    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.error)
+    found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.error)
     if found.error:
         doing = f"reading the committed offsets of group {group} of {cluster.name}"
         raise cluster.error(found.error, doing, f"Describe on group {group}")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from math import inf
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from mirror.client.brokers.connections import BrokerConnections
+from mirror.client.brokers.directory import BrokerDirectory
+from mirror.client.brokers.watch import BrokerWatch
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
-from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
+from mirror.client.handshake import ConnectionConfigs
 from mirror.client.lookup.coordinators import Coordinators
 from mirror.client.lookup.leader_offsets import ask_leaders, by_time
-from mirror.client.reachability import PATIENCE_SECONDS, Reachability
-from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
-from mirror.model.clusters import address_of
+from mirror.errors import HeadraceError, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.codes import Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
     NO_TOPIC_ID,
@@ -34,16 +34,11 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CONTROL: Final = "control"
-COORDINATE: Final = "coordinate"
-"""Role of a separate connection for coordinators, which may respond only after replication."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
-_SWEEP_SECONDS: Final = 0.5
-_STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role, as a broker may close each at its first request."""
 
 
 class Cluster:
@@ -52,32 +47,19 @@ class Cluster:
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
         self._configs = configs
-        self.brokers: dict[int, Endpoint] = {}
+        self._loop = configs.aside.loop
+        self.directory = BrokerDirectory(configs.aside.access.bootstrap)
+        self.connections = BrokerConnections(configs, name)
         self.controller = -1
-        self.cluster_id = self._pinned = ""
+        self.cluster_id = ""
         self.topics: dict[str, TopicMetadata] = {}
         self.topic_names = TopicNames(name)
-        self._loop = configs.aside.loop
-        self._connections: dict[tuple[int, str], Connection] = {}
-        self._opening: dict[tuple[int, str], Promise[Connection]] = {}
-        self._opened_at: dict[tuple[int, str], float] = {}
-        self._probed_at: dict[tuple[int, str], float] = {}
-        self.reachability = Reachability(name)
         self.clocks = BrokerClocks()
-        self.silent_since = inf
-        """Due time of the oldest outstanding response, or of the first late response of a slow broker."""
-        self.silence = ""
-        """Description of the broker behind `silent_since` and of its delay."""
-        self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
         self.coordinators = Coordinators(self)
-        self._departed: set[str] = set()
-        """Addresses of brokers that the cluster no longer lists."""
-        self._looked_at = -inf
-        self._closed = False
         self._newest: dict[int, int] = {}
-        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self.watch = BrokerWatch(self._loop, name, self.directory, self.connections, self._list_brokers)
 
     @property
     def loop(self) -> Loop:
@@ -86,29 +68,17 @@ class Cluster:
 
     def pin(self, cluster_id: str) -> None:
         """Use only brokers of the cluster with this id from now on; an empty id changes nothing."""
-        self._pinned = cluster_id or self._pinned
-        if self._pinned and self.cluster_id not in ("", self._pinned):
-            self.brokers, self.controller, self.cluster_id = {}, -1, ""
+        pinned = self.connections.pinned = cluster_id or self.connections.pinned
+        if pinned and self.cluster_id not in ("", pinned):
+            self.directory.brokers, self.controller, self.cluster_id = {}, -1, ""
             self.topics = {}
             self.coordinators.forget()
-            self._disconnect()
-
-    def _check_id(self, cluster_id: str) -> None:
-        if self._pinned and cluster_id != self._pinned:
-            self._disconnect()
-            raise UnexpectedCluster.at(self.name, self._pinned, cluster_id)
+            self.connections.disconnect()
 
     @property
-    def is_connected(self) -> bool:
-        """True if a connection for control requests is open."""
-        return any(role == CONTROL and link.is_open for (_, role), link in self._connections.items())
-
-    @property
-    def addresses(self) -> dict[int, Endpoint]:
-        """Distinct addresses by broker id: discovered brokers, and bootstrap servers under negative ids."""
-        seeds = set(self._seeds.values())
-        found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
-        return {**self._seeds, **found}
+    def brokers(self) -> dict[int, Endpoint]:
+        """Addresses of the brokers that the cluster lists, by id."""
+        return self.directory.brokers
 
     @property
     def timeout_seconds(self) -> float:
@@ -129,17 +99,13 @@ class Cluster:
         """Maximum size of a batch that is read from the cluster."""
         return self._configs.aside.largest_batch_bytes
 
-    def take_throttled(self) -> float:
-        """Return the seconds for which a broker has throttled this client since the last call (KIP-219)."""
-        return self._configs.aside.throttling.take(self._loop.now())
-
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
         """Return (broker, leader epoch) from the latest metadata; None if there is no known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
         broker, epoch = topic.leaders[partition.partition]
-        return (broker, epoch) if broker in self.brokers else None
+        return (broker, epoch) if broker in self.directory.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
         """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
@@ -154,12 +120,7 @@ class Cluster:
             leaders[partition.partition] = (broker, epoch)
             self.topics[partition.topic] = topic._replace(leaders=tuple(leaders))
             if broker in nodes:
-                self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
-
-    def round_trip(self, broker: int) -> float:
-        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
-        found = [link.round_trip() for (node, _), link in self._connections.items() if node == broker]
-        return min([seconds for seconds in found if seconds > 0], default=0.0)
+                self.directory.add(broker, Endpoint(*nodes[broker]))
 
     def topic_id(self, topic: str) -> bytes:
         """Return the topic's id from the latest metadata; empty if the topic has no id."""
@@ -171,99 +132,32 @@ class Cluster:
 
         Without a connection, returns the last known version, or -1.
         """
-        offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
+        offered = [
+            c.features.versions.get(api, (0, -1))[1] for c in self.connections.known.values() if c.is_open
+        ]
         if offered:
             self._newest[api] = min(offered)
         return self._newest.get(api, -1)
 
-    def feature(self, name: str) -> int:
-        """Return the finalised level of a cluster feature; 0 if it is not finalised."""
-        for connection in self._connections.values():
-            if connection.is_open:
-                return connection.features.features.get(name, 0)
-        return 0
-
     async def connection(self, broker: int, role: str) -> Connection:
         """Return the connection to a broker for a role, opening it if needed. Raises Unreachable."""
         place = (broker, role)
-        known = self._connections.get(place)
+        known = self.connections.known.get(place)
         if known is not None and known.is_open:
             return known
-        opening = self._opening.get(place)
-        if opening is None:
-            endpoint = self.brokers.get(broker) or self._seeds.get(broker)
-            if endpoint is None:
-                raise Unreachable(f"{self.name} has no broker {broker}")
-            self._configs.aside.access.check(endpoint)
-            opening = self._loop.spawn(self._open(place, endpoint, self._configs.for_role(role)))
-            self._opening[place] = opening
-            opening.when_done(lambda: self._opening.pop(place, None))
-        return await opening
-
-    async def _open(self, place: tuple[int, str], endpoint: Endpoint, config: ConnectionConfig) -> Connection:
-        now = self._loop.now()
-        steady_at = self._opened_at.get(place, -inf) + _STEADY_SECONDS
-        wait = max(self.reachability.tries(endpoint, now), steady_at - now)
-        if wait > 0:
-            await self._loop.sleep(wait)
-        try:
-            connection = await self._checked_connection(config, endpoint)
-        except HeadraceError as error:
-            self.reachability.failed(endpoint, error, self._loop.now())
-            raise
-        finally:
-            self.reachability.ended(endpoint, self._loop.now())
-        self._opened_at[place] = self._loop.now()
-        self.reachability.opened(endpoint, self._opened_at[place])
-        self._connections[place] = connection
-        if self._closed:
-            connection.close()
-        return connection
-
-    async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace an unresponsive connection if the broker responds on a new connection."""
-        self._probed_at[place] = inf
-        endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
-        try:
-            if endpoint is None:
-                return
-            other = await self._checked_connection(self._configs.for_role(place[1]), endpoint)
-        except HeadraceError as error:
-            _log.debug("%s: %s is silent on other connections, too: %s", self.name, silent.name, error)
-            return
-        finally:
-            self._probed_at[place] = self._loop.now()
-        now = self._loop.now()
-        if self._closed or self._connections.get(place) is not silent or not silent.is_overdue(now):
-            other.close()
-            return
-        other.promptness.continue_from(silent.unanswered_since, now)
-        self._connections[place], self._opened_at[place] = other, now
-        silent.close(TimedOut(f"{silent.name} answers on another connection only"))
-
-    async def _checked_connection(self, config: ConnectionConfig, endpoint: Endpoint) -> Connection:
-        connection = await open_connection(config, endpoint)
-        try:
-            if self._pinned:
-                self._check_id((await connection.call(metadata([]), self.timeout_seconds)).cluster_id)
-        except HeadraceError:
-            connection.close()
-            raise
-        return connection
+        return await self.connections.connect(place, self.directory.endpoint(broker))
 
     async def any_connection(self) -> Connection:
         """Connect to any broker; try bootstrap servers last. Raises the error of the last attempt."""
-        for (_, role), connection in self._connections.items():
-            if role == CONTROL and connection.is_open:
-                return connection
+        known = self.connections.any_open(CONTROL)
+        if known is not None:
+            return known
         failure: HeadraceError = Unreachable(f"{self.name} has no addresses")
-        for broker in [*self.brokers, *self._seeds]:
+        for broker in [*self.directory.brokers, *self.directory.seeds]:
             try:
-                connection = await self.connection(broker, CONTROL)
+                return await self.connection(broker, CONTROL)
             except HeadraceError as error:
                 failure = error
-            else:
-                return connection
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
@@ -296,36 +190,18 @@ class Cluster:
         return self._learn(await self.ask(metadata(None)))
 
     def _learn(self, answer: ClusterMetadata) -> dict[str, TopicMetadata]:
-        self._check_id(answer.cluster_id)
+        self.connections.check_cluster(answer.cluster_id)
         if answer.brokers:
-            former, self.brokers = self.brokers, dict(answer.brokers)
-            self._departed |= {address_of(*where) for where in former.values()}
-            self._departed -= {address_of(*where) for where in self.brokers.values()}
-            self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
+            self.directory.replace(answer.brokers)
+            self.connections.reachability.keep(self.directory.endpoints)
         self.controller, self.cluster_id = answer.controller, answer.cluster_id
         names = self.topic_names.legal(topic.name for topic in answer.topics)
         found = {topic.name: topic for topic in answer.topics if topic.name in names}
         self.topics.update(found)
         return found
 
-    async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
-        return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
-
-    async def ask_coordinator_once(
-        self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
-    ) -> T:
-        """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
-        try:
-            answer = await self.ask(call, await self.coordinators.find(kind, key), role)
-        except Unreachable:
-            self.coordinators.forget_one(kind, key)
-            raise
-        if (code := error(answer)) in COORDINATOR_MOVED:
-            self.coordinators.forget_one(kind, key)
-        if code in TRANSIENT:
-            raise error_of(code, f"{call.name} request to the coordinator of {key}")
-        return answer
+    async def _list_brokers(self, broker: int) -> None:
+        self._learn(await self.ask(metadata([]), broker))
 
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
@@ -391,48 +267,4 @@ class Cluster:
 
     def close(self) -> None:
         """Close every connection. Idempotent."""
-        self._closed = True
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            connection.close()
-
-    def _sweep(self) -> None:
-        if self._closed:
-            return
-        now = self._loop.now()
-        waiting: dict[str, tuple[float, str]] = {}
-        heard: dict[str, float] = {}
-        for place, connection in list(self._connections.items()):
-            connection.check_deadline(now)
-            if not connection.is_open:
-                continue
-            if connection.is_overdue(now) and now - self._probed_at.get(place, -inf) >= PATIENCE_SECONDS:
-                self._loop.spawn(self._replace(place, connection))
-            found = connection.silence(now)
-            waiting[connection.name] = min(found, waiting.get(connection.name, found))
-            heard[connection.name] = max(connection.answered_at, heard.get(connection.name, -inf))
-        self.reachability.swept(waiting, now, heard)
-        self.silent_since, silence = self.reachability.silence(waiting, now)
-        self.silence = f"cluster {self.name}: {silence}"
-        late = {name for name, (since, _) in waiting.items() if now - since >= PATIENCE_SECONDS}
-        for connection in [one for one in self._connections.values() if one.name in late & self._departed]:
-            connection.close(Unreachable(f"{connection.name} is no longer a broker of cluster {self.name}"))
-        if late - self._departed and now - self._looked_at >= PATIENCE_SECONDS:
-            self._loop.spawn(self._look_for_departures(late, waiting.keys() - late))
-        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-
-    async def _look_for_departures(self, late: Set[str], prompt: Set[str]) -> None:
-        """Ask another broker whether the cluster still lists those that do not respond: it does not list a
-        frozen one, whose partitions have other leaders. `prompt`: addresses to try first."""
-        self._looked_at = inf
-        others = {address_of(*where): broker for broker, where in self.brokers.items()}
-        for name in sorted(others.keys() - late, key=lambda name: name not in prompt):
-            try:
-                self._learn(await self.ask(metadata([]), others[name]))
-                break
-            except HeadraceError as error:
-                _log.debug("%s: %s", self.name, error)
-        self._looked_at = self._loop.now()
+        self.connections.close()

@@ -39,7 +39,7 @@ async def take_identity(
     Raises Unreachable, NotAuthorized.
     """
     call = init_producer_id(name, int(timeout_seconds * 1000))
-    answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
+    answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
     return _taken(cluster, answer, name, transactional)
 
 
@@ -56,18 +56,18 @@ async def retake_identity(
     """
 
     async def attempt() -> ProducerStamp | None:
-        shown = await cluster.ask_coordinator_once(TRANSACTION, name, describe_transaction(name), _error)
+        shown = await cluster.coordinators.ask_once(TRANSACTION, name, describe_transaction(name), _error)
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
             raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
         if not shown.error:
-            bumps = cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+            bumps = cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
             holder = former.judge(shown, bumps=bumps, committed=committed)
             if holder is Holder.TAKEN:
                 return None
             if holder is Holder.UNSETTLED:
                 raise Unreachable(f"a transaction of {name} is still completing at {cluster.name}")
         call = init_producer_id(name, int(timeout_seconds * 1000), former.producer)
-        answer = await cluster.ask_coordinator_once(TRANSACTION, name, call, _error)
+        answer = await cluster.coordinators.ask_once(TRANSACTION, name, call, _error)
         return _taken(cluster, answer, name, transactional=True)
 
     return await cluster.patiently(attempt)
@@ -82,7 +82,7 @@ async def reacquire_identity(
     Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
     """
     call = init_producer_id(name, int(timeout_seconds * 1000), (former.producer_id, former.epoch))
-    answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
+    answer = await cluster.coordinators.ask(TRANSACTION, name, call, _error)
     return _taken(cluster, answer, name, former.transactional)
 
 
@@ -93,7 +93,7 @@ async def has_identity(cluster: Cluster, name: str) -> bool:
     """
     if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
         return False
-    shown = await cluster.ask_coordinator(TRANSACTION, name, describe_transaction(name), _error)
+    shown = await cluster.coordinators.ask(TRANSACTION, name, describe_transaction(name), _error)
     if not shown.error:
         return True
     error = cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
@@ -154,7 +154,7 @@ async def add_to_transaction(
 ) -> None:
     """Add partitions to the transaction, and begin it if needed (the protocol before KIP-890)."""
     call = add_partitions(name, (stamp.producer_id, stamp.epoch), places)
-    added = await cluster.ask_coordinator(TRANSACTION, name, call, _worst)
+    added = await cluster.coordinators.ask(TRANSACTION, name, call, _worst)
     for place, code in added.items():
         if code:
             right = f"{_right(name)}, and Write on topic {place.topic}"
@@ -176,4 +176,4 @@ async def end(
     """End the open transaction. If the coordinator rejects the request, the result contains the error code.
     Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
-    return await cluster.ask_coordinator(TRANSACTION, name, call, lambda found: found.error)
+    return await cluster.coordinators.ask(TRANSACTION, name, call, lambda found: found.error)

@@ -9,10 +9,7 @@ again.
 from __future__ import annotations
 
 import queue
-import secrets
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import structlog
@@ -22,40 +19,26 @@ from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
+from mirror.instance.follower_health import FollowerHealth
 from mirror.instance.health import Health, HealthCondition
-from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
+from mirror.instance.session.lease import Lease
+from mirror.instance.session.own_membership import Identity, OwnMembership
+from mirror.instance.session.worker_lease import WorkerLease
+from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_view import LaneView
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.model.metrics import Drops
+from mirror.model.identifiers import Epoch
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
-from mirror.wording import counted
 from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
-_SLOW_SECONDS: Final = 1.0
-"""Response time of the coordination store above which the store is reported as slow."""
-_SESSION_PART: Final = "coordination session"
-"""Part of health that reports a slow store."""
 _LEAVE: Final = "leave"
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Identity of this instance. `incarnation` distinguishes this process from all others with its name."""
-
-    name: InstanceName
-    host: str
-    process_id: int
-    rest_address: str
-    weight: float = 1.0
-    incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 class Follower(BackgroundThread):
@@ -72,54 +55,26 @@ class Follower(BackgroundThread):
         handover_deadline_seconds: float,
     ) -> None:
         super().__init__("follower", is_daemon=False)
-        self._identity = identity
-        self._members, self._measured = shared.membership, shared.measured
+        self.membership = OwnMembership(shared.membership, identity)
+        self.view = LaneView()
+        self.condition = FollowerHealth(health)
+        self._measured = shared.measured
         self._supervisor = supervisor
         self._inbox = supervisor.inbox
-        self._lease = lease
-        self._clock = clock
+        self._lease = WorkerLease(lease, supervisor, clock)
         self._health = health
         self._deadline = 0.0
         self._plan_executor = PlanExecutor(
             shared, supervisor, lease, clock, handover_deadline_seconds, self.wake
         )
-        self._me: LiveInstance | None = None
         self._is_suspended = False
-        self._losses = self._losses_noted = 0
         self._turning: int | None = None
-        self._is_slow = False
         self._is_leaving = False
         self._drained = threading.Event()
         self._trouble = ""
         self._logged_trouble = ""
-        self._parts: set[str] = set()
-        self._lanes_seen: Mapping[LaneKey, LaneStatus] = {}
-        self._in_time_seen = NONE_IN_TIME
-        self._given_up: Mapping[LaneKey, LaneStatus] = {}
-        self._drops_seen: Mapping[str, Drops] = {}
         self._lost_definitions = shared.losses
         self._callbacks = shared.callbacks
-
-    @property
-    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """All lanes of this instance, as of the last iteration of the loop. Safe to read from any thread.
-
-        Includes lanes that wait for a worker process, and lanes that were stopped while the store was
-        unavailable, until the instance knows its assignment again.
-        """
-        return self._lanes_seen
-
-    @property
-    def in_time(self) -> LanesInTime:
-        """Summary of the lanes without late records, as of the last iteration of the loop. Safe to read from
-        any thread."""
-        return self._in_time_seen
-
-    @property
-    def drops(self) -> Mapping[str, Drops]:
-        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
-        any thread."""
-        return self._drops_seen
 
     @property
     def epoch(self) -> Epoch:
@@ -132,16 +87,11 @@ class Follower(BackgroundThread):
         return self._plan_executor.datastreams
 
     @property
-    def me(self) -> LiveInstance | None:
-        """Membership of this instance; None while it has not joined."""
-        return self._me
-
-    @property
     def session(self) -> HealthCondition:
         """True if the instance has a coordination session and has joined. Safe to read from any thread."""
         if self._is_suspended:
             return HealthCondition(False, "the coordination store does not respond")
-        has_place = self._me is not None
+        has_place = self.membership.me is not None
         return HealthCondition(has_place, "joined the service" if has_place else "not joined yet")
 
     @property
@@ -156,7 +106,7 @@ class Follower(BackgroundThread):
     def session_changed(self, state: SessionState) -> None:
         """Process a change of the session state. Called from the thread of the coordination client."""
         if state is SessionState.LOST:
-            self._losses += 1  # before the next session makes contact, which would extend our leases
+            self._lease.session_lost()
         self._inbox.put(state)
 
     def attend(self) -> None:
@@ -167,8 +117,8 @@ class Follower(BackgroundThread):
         runs the current iteration.
         """
         if threading.get_ident() == self._turning:
-            self._extend_lease()
-            self._report_slowness()
+            self._lease.extend(is_member=self.membership.me is not None)
+            self._report_store()
 
     def start(self) -> None:
         """Start following the plan."""
@@ -197,7 +147,7 @@ class Follower(BackgroundThread):
         self._guard_lease()
         if not self._is_suspended:
             self._follow()
-        if self._is_leaving and self._me is None:
+        if self._is_leaving and self.membership.me is None:
             self._drained.set()  # no tasks of ours to hand over
         self._supervisor.restart_dead()
         self._report()
@@ -205,7 +155,8 @@ class Follower(BackgroundThread):
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                usual = _BUSY_SECONDS if self._is_busy else _IDLE_SECONDS
+                is_moving = self._is_leaving or self._plan_executor.waiting > 0
+                usual = _BUSY_SECONDS if is_moving or self.membership.me is None else _IDLE_SECONDS
                 put_off = self._plan_executor.looks_again_in
                 self.turn(usual if put_off is None else min(usual, put_off))
             self._leave()
@@ -213,10 +164,6 @@ class Follower(BackgroundThread):
             _log.exception("follower thread died")
             self._supervisor.kill_all()
             self._health.died("follower", error)
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._me is None or self._is_leaving or self._plan_executor.waiting > 0
 
     def _take_in(self, wait_seconds: float) -> None:
         try:
@@ -230,11 +177,12 @@ class Follower(BackgroundThread):
     def _note(self, item: object) -> None:
         match item:
             case WorkerMessage() | WorkerGone():
-                self._handle(item)
+                with Bulkhead(lambda _: _log.exception("worker message skipped", worker=item.worker)):
+                    self._supervisor.handle(item)
             case SessionState.SUSPENDED:
                 self._is_suspended = True
             case SessionState.LOST:
-                self._losses_noted += 1
+                self._lease.loss_handled()
                 self._give_up("the session with the coordination store has ended")
             case SessionState.CONNECTED:
                 self._is_suspended = False
@@ -244,43 +192,21 @@ class Follower(BackgroundThread):
             case _:
                 self._plan_executor.look_again()
 
-    def _handle(self, item: WorkerMessage | WorkerGone) -> None:
-        with Bulkhead(lambda _: _log.exception("worker message skipped", worker=item.worker)):
-            self._supervisor.handle(item)
-
     def _guard_lease(self) -> None:
-        if self._me is not None and self._lease.is_over(self._clock.monotonic()):
+        if self.membership.me is not None and self._lease.is_over:
             self._give_up("the coordination store has been silent for too long")
-        self._extend_lease()
-
-    def _extend_lease(self) -> None:
-        """Extend leases according to the last contact, unless that contact belongs to a later session."""
-        self._lease.renew()
-        until = self._lease.ends_at()
-        if self._me is not None and self._losses == self._losses_noted:
-            self._supervisor.extend_lease(until)
+        self._lease.extend(is_member=self.membership.me is not None)
 
     def _give_up(self, why: str) -> None:
-        if self._me is None:
+        me = self.membership.me
+        if me is None:
             return
         _log.warning("giving up all lanes", reason=why)
-        self._note_given_up(why)
-        self._supervisor.kill_all(self._me.name)
-        self._me = None
-        self._members.look_again()
+        self.view.give_up({**self._supervisor.lanes, **self._waiting_lanes()}, why)
+        self._supervisor.kill_all(me.name)
+        self.membership.give_up()
         self._plan_executor.reset()
         self._callbacks.membership_changed(None)
-
-    def _note_given_up(self, why: str) -> None:
-        """Record the lanes that this instance has given up. While the store is unreachable, it is unknown
-        whether another instance copies these lanes."""
-        reason = f"given up because {why}; unknown whether another instance copies it"
-        lanes = {
-            key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
-            for key, state in {**self._supervisor.lanes, **self._waiting_lanes()}.items()
-            if state.phase is not LanePhase.STOPPING
-        }
-        self._given_up = {**self._given_up, **lanes}
 
     def _report_losses(self) -> None:
         """Report lost worker processes. After an error, the lanes are reported again in the next iteration of
@@ -296,15 +222,14 @@ class Follower(BackgroundThread):
     def _follow(self) -> None:
         self._trouble = ""
         try:
-            if self._me is None:
-                self._join()
-            if self._me is not None:
-                self._plan_executor.obey(self._me)
-                self._given_up = {}
+            me = self.membership.me or self._joined()
+            if me is not None:
+                self._plan_executor.obey(me)
+                self.view.assignment_known()
                 if self._plan_executor.definitions is not None:
                     self._lost_definitions.compare(self._plan_executor.definitions, self.wake)
-                self._plan_executor.share_rates(self._me)
-                self._go_on_leaving(self._me)
+                self._plan_executor.share_rates(me)
+                self._go_on_leaving(me)
                 self._report_losses()
             self._logged_trouble = ""
         except SessionLost as error:
@@ -320,120 +245,61 @@ class Follower(BackgroundThread):
             self._trouble = self._logged_trouble = reason
             self._plan_executor.look_again()
 
-    def _join(self) -> None:
-        """Join the live instances, unless another process has the same name.
+    def _joined(self) -> LiveInstance | None:
+        """Join the live instances, and return the membership; None if the instance has to wait.
 
         Waits for the workers first: a live instance gets partitions, and these would not be copied until
         workers run.
         """
-        if not self._supervisor.is_ready:
+        if not self._supervisor.health.is_ready:
             self._trouble = "waiting for the workers to start"
-            return
-        members, identity = self._members, self._identity
-        twins = [instance for instance in members.live(self.wake) if instance.name == identity.name]
-        for twin in twins:
-            if twin.incarnation == identity.incarnation:
-                members.leave(twin)  # ours: we gave up while the session lived, or a response was lost
-        if any(twin.incarnation != identity.incarnation for twin in twins):
-            self._trouble = f"waiting for another instance named {identity.name} to leave"
-            return
-        me = members.join(LiveInstance(sequence=0, **asdict(identity)))
-        if any(instance.name == me.name and instance.sequence < me.sequence for instance in members.live()):
-            members.leave(me)  # both had checked before either joined
-            return
-        self._me = me
-        self._plan_executor.joined()
-        self._lost_definitions.look_again()
-        self._callbacks.membership_changed(me)
+            return None
+        self._trouble = self.membership.join(self.wake)
+        if self.membership.me is not None:
+            self._plan_executor.joined()
+            self._lost_definitions.look_again()
+            self._callbacks.membership_changed(self.membership.me)
+        return self.membership.me
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
         """Continue to leave until the leader has moved the tasks of this instance, and this instance has
         released them."""
         if not self._is_leaving or self.has_drained:
             return
-        self._members.begin_to_leave(me)
-        stays = any(not instance.is_leaving for instance in self._members.live())
+        stays = self.membership.begin_to_leave(me)
         if not stays or self._plan_executor.is_idle:
             self._drained.set()
 
     def _report(self) -> None:
         self._lost_definitions.report(self._health)
-        idle, busy = {**self._given_up, **self._waiting_lanes()}, self._supervisor.lanes
-        self._lanes_seen = {**idle, **busy}
-        kept = {key: lane for key, lane in idle.items() if key not in busy}
-        self._in_time_seen = self._supervisor.in_time.beside(kept)
+        lanes = self._supervisor.lanes
+        self.view.publish(lanes, self._supervisor.in_time, self._waiting_lanes())
+        has_joined = self.membership.me is not None
         if self._is_suspended:
             reason = "the coordination store does not respond; lanes end with the lease"
-            self._health.report("follower", False, reason)
-        elif self._trouble or self._me is None:
-            self._health.report("follower", False, self._trouble or "no session with the coordination store")
+            self.condition.report_problem(reason)
+        elif self._trouble or not has_joined:
+            self.condition.report_problem(self._trouble or "no session with the coordination store")
         else:
-            lanes, down = self._supervisor.lanes, self._supervisor.workers_down
-            silent, starving = self._supervisor.workers_silent, self._supervisor.workers_starving
-            paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
-            self._health.report(
-                "follower",
-                not (down or silent or starving),
-                f"epoch {self.epoch}: {counted(len(lanes), 'lane')} in "
-                f"{counted(self._supervisor.workers_running, 'worker')}, "
-                f"{paused} paused, {self._plan_executor.waiting} waiting for their former owner"
-                + (f"; {counted(down, 'worker')} ended, restart pending" if down else "")
-                + (f"; {counted(silent, 'worker does', 'workers do')} not respond" if silent else "")
-                + (
-                    f"; {counted(starving, 'worker')} lost the lease although this instance has one"
-                    if starving
-                    else ""
-                ),
-            )
-        self._report_troubles(self._plan_executor.troubles if self._me is not None else {})
-        self._report_drops()
-        self._report_slowness()
+            waiting, workers = self._plan_executor.waiting, self._supervisor.health
+            self.condition.report_workers(self.epoch, lanes, waiting, workers)
+        self.condition.report_troubles(self._plan_executor.troubles if has_joined else {})
+        lost = self._supervisor.measurements.drops
+        self.condition.report_drops({"metrics": lost, "events": self._callbacks.event_drops()})
+        self._report_store()
 
-    def _report_slowness(self) -> None:
-        """Report a slow store, as a warning while it responds within the lease: copying continues."""
+    def _report_store(self) -> None:
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
-        if self._me is not None and self._lease.is_over(self._clock.monotonic()):
-            reason = "has not responded for longer than the lease; lanes stop"
-            self._health.report(_SESSION_PART, False, reason)
-        elif seconds >= _SLOW_SECONDS:
-            self._health.report(
-                _SESSION_PART,
-                True,
-                f"takes {seconds:.1f} s to respond: plans, pauses and moves are delayed, copying continues",
-            )
-        else:
-            self._health.forget(_SESSION_PART)
-        if self._is_slow != (seconds >= _SLOW_SECONDS):
-            self._is_slow = not self._is_slow
-            state = "slow" if self._is_slow else "fast again"
-            _log.warning(f"the coordination store is {state}", answer_seconds=round(seconds, 1))
-
-    def _report_drops(self) -> None:
-        """Report dropped measurements and events as a warning, because copying does not depend on them."""
-        self._drops_seen = {"metrics": self._supervisor.drops, "events": self._callbacks.event_drops()}
-        for kind, drops in self._drops_seen.items():
-            part = f"{kind} records"
-            if drops.reason:
-                count = counted(drops.count, f"entry of {kind} was", f"entries of {kind} were")
-                sentence = f"{count} discarded since the start, no mirrored record: {drops.reason}"
-                self._health.report(part, True, sentence)
-            else:
-                self._health.forget(part)
-
-    def _report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
-        parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
-        for part in self._parts - parts.keys():
-            self._health.forget(part)
-        for part, reason in parts.items():
-            self._health.report(part, False, reason)
-        self._parts = set(parts)
+        is_lease_over = self.membership.me is not None and self._lease.is_over
+        self.condition.report_store(seconds, is_lease_over=is_lease_over)
 
     def _leave(self) -> None:
         self._supervisor.stop(self._deadline)
-        if self._me is None:
+        me = self.membership.me
+        if me is None:
             return
         try:
-            self._measured.withdraw(self._me.name)
-            self._members.leave(self._me)
+            self._measured.withdraw(me.name)
+            self.membership.leave(me)
         except HeadraceError as error:
             _log.warning("left without deregistering", reason=str(error))

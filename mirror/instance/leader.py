@@ -5,15 +5,13 @@ instances. A tick returns a sentence with its decision and the reason, which is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import structlog
 
 from mirror.background_thread import BackgroundThread
-from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
     CompleteRequest,
@@ -26,33 +24,29 @@ from mirror.coordination.leader_actions import (
     leader_actions,
     status_change,
 )
-from mirror.coordination.matching import hidden_topics
 from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.application import Application, next_application
-from mirror.coordination.routing.routes import RouteVerdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
     plan_events,
-    recovery_event,
     request_event,
 )
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.coordination.stores.plan_store import NO_PLAN, StoredPlan
 from mirror.coordination.stores.problems import Problem, reason_of
 from mirror.errors import (
     CoordinationError,
-    DamagedState,
     HeadraceError,
     InvalidRequest,
     PlanRejected,
     SessionLost,
     Unreachable,
 )
-from mirror.instance.discovery.route_watch import written_by
+from mirror.instance.discovery.readiness import DatastreamReadiness
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
 from mirror.instance.health import Health
+from mirror.instance.leader_plan import LeaderPlan
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
@@ -61,11 +55,9 @@ from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
-from mirror.model.plan import Plan
 from mirror.ports import Clock
-from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
@@ -100,6 +92,7 @@ class Leader(BackgroundThread):
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
+        self._readiness = DatastreamReadiness(world_view.topic_discovery, self._board, _SHARED_STATE)
         self._load_watch = world_view.load_watch(health)
         self._uncopied = UncopiedWatch(
             Backlog(world_view.topic_discovery, clock),
@@ -111,13 +104,10 @@ class Leader(BackgroundThread):
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
         self._definitions = DefinitionCache(world_view.stores.definitions, awake.set)
-        self._plan: StoredPlan = NO_PLAN
-        self._newest: Plan = NO_PLAN.plan
-        self._is_recovered = False
+        stores = world_view.stores
+        self._plan = LeaderPlan(stores.plans, stores.membership, publisher, clock)
         self._leads_as: LiveInstance | None = None
-        self._has_taken_up = False
         self._assessments = AssessmentKeeper(world_view.stores.assessments, clock)
-        self._verdict = RouteVerdict({}, {})
         self._sentence = ""
         self._is_well = True
 
@@ -200,7 +190,7 @@ class Leader(BackgroundThread):
 
     def _forget(self) -> None:
         """Discard cached state that may be out of date."""
-        self._plan = NO_PLAN
+        self._plan.forget()
         self._definitions.look_again()
 
     def tick(self) -> str:
@@ -212,14 +202,12 @@ class Leader(BackgroundThread):
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
             return f"{leader.name if leader else 'nobody'} leads"
-        if not self._has_taken_up:
+        if self._leads_as is None:
             self._world_view.keeper.take_up()
             self._assessments.take_up()
-            self._has_taken_up = True
         self._leads_as = me  # from now on it is asked for its loads
-        self._world_view.topic_discovery.ensure_own_topics()
-        self._read_plan(me)
-        self._publisher.catch_up(self._plan.plan)
+        self._world_view.topic_discovery.own_topics.ensure()
+        self._plan.read(me)
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
@@ -230,31 +218,6 @@ class Leader(BackgroundThread):
         self._load_watch.resign()
         self._uncopied.resign()
         self._assessments.resign()
-        self._has_taken_up = False
-
-    def _read_plan(self, me: LiveInstance) -> None:
-        """Read the current plan; replace an unreadable plan under a new epoch."""
-        try:
-            stored = self._stores.plans.read(self._plan)
-        except DamagedState as error:
-            self._plan, held = self._stores.plans.recover(self._newest, self._obeyed_epochs())
-            if not self._is_recovered:
-                reason = f"{error.message}; it contains {held}"
-                _log.error("plan rebuilt", reason=reason, epoch=self._plan.plan.epoch)
-                now_ms = self._clock.now_ms()
-                self._publisher.announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
-            self._is_recovered = True
-            return
-        if stored.version is None:
-            # It was deleted while instances run: a plan with an epoch that one of them obeys would mislead.
-            epoch = max(self._obeyed_epochs(), default=NO_EPOCH)
-            stored = replace(stored, plan=replace(stored.plan, epoch=epoch))
-        self._plan, self._newest, self._is_recovered = stored, stored.plan, False
-
-    def _obeyed_epochs(self) -> list[Epoch]:
-        members = self._stores.membership
-        holdings = (members.holding(instance) for instance in members.live())
-        return [holding.epoch for holding in holdings if holding is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
         """Do the work of the leader for every datastream. A failure affects only its own datastream."""
@@ -263,14 +226,16 @@ class Leader(BackgroundThread):
         self._board.begin()
         for definition in definitions.damaged:
             self._board.note(definition.error(), definition.name)
-        refused = self._refused(datastreams)
-        sentences = self._look_after(
-            [member for member in datastreams if member.status in _PREPARED and member.name not in refused]
-        )
+        plan = self._plan.current
+        refused = self._readiness.refused(lambda: self._world_view.judgement(datastreams, plan))
+        ready = [
+            member for member in datastreams if member.status in _PREPARED and member.name not in refused
+        ]
+        sentences = self._readiness.prepare(ready, plan)
         changes = self._status_changes(datastreams, stored.keys())
-        world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self._awake.set)
-        world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
-        if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
+        world = self._world_view.world(after(datastreams, changes), plan, refused, self._awake.set)
+        world = replace(world, is_whole=definitions.is_whole, is_recovered=self._plan.is_recovered)
+        if is_too_early(plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waiting for other instances to return before planning"
         self._record_beginnings(world)
         application = next_application(world, self._stores.proposals, self._clock.now_ms())
@@ -324,19 +289,6 @@ class Leader(BackgroundThread):
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._publisher.announce(events)
 
-    def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
-        """Return the datastreams that must not be mirrored; if the check fails, the result of the last
-        check."""
-
-        log = partial(_log.exception, "check of datastreams failed")
-        with Bulkhead(lambda error: log(reason=reason_of(error)), through=_SHARED_STATE):
-            self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
-        for name, remark in self._verdict.remarks.items():
-            self._board.remark(remark, name)
-        for name, reason in self._verdict.refused.items():
-            self._board.note(InvalidRequest(reason), name)
-        return self._verdict.refused
-
     def _status_changes(
         self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
     ) -> list[StoreDefinition]:
@@ -344,7 +296,7 @@ class Leader(BackgroundThread):
         found: list[StoreDefinition] = []
         for datastream in (datastream for datastream in datastreams if datastream.name in stored):
             with self._board.guarding(datastream.name):
-                change = status_change(datastream, datastreams, self._plan.plan, self._clock.now_ms())
+                change = status_change(datastream, datastreams, self._plan.current, self._clock.now_ms())
                 found += [change] if change is not None else []
         return found
 
@@ -377,50 +329,12 @@ class Leader(BackgroundThread):
 
     def _answer(self, answer: CompleteRequest, me: LiveInstance) -> None:
         request, failure, now_ms = answer.request, answer.failure, self._clock.now_ms()
-        outcome = answered(request, failure, answer.sentence, self._plan.plan, now_ms)
+        outcome = answered(request, failure, answer.sentence, self._plan.current, now_ms)
         is_ours = self._stores.requests.take(request, outcome_entries(outcome))
         if is_ours and failure is not None:
             reason = reason_of(failure)
             _log.warning("request failed", request=request.identity, reason=reason)
             self._publisher.announce((request_event(me.name, request, reason, now_ms),))
-
-    def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
-        """Prepare the destinations of datastreams and return a sentence for each."""
-        sentences = {}
-        for datastream in datastreams:
-            sentences[datastream.name] = f"{datastream.status}; a cluster has not responded yet"
-            with self._board.guarding(datastream.name):
-                sentences[datastream.name] = self._prepare(datastream)
-        return sentences
-
-    def _prepare(self, datastream: Datastream) -> str:
-        topic_discovery, group, plan = self._world_view.topic_discovery, datastream.group, self._plan.plan
-        for work in topic_discovery.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
-            _log.info(
-                "destination topic created" if work.create else "destination topic extended",
-                datastream=datastream.name,
-                topic=work.topic.name,
-                partitions=work.topic.partitions,
-                cluster=work.cluster,
-            )
-        short = {topic: found.reason for topic, found in topic_discovery.shortfalls(datastream).items()}
-        reasons = {**short, **self._verdict.reasons(datastream.name)}
-        if reasons:
-            raise InvalidRequest(in_words(reasons))
-        if hidden := topic_discovery.hidden(datastream):
-            raise hidden_topics(datastream.source, hidden)
-        if objection := topic_discovery.objection(datastream):
-            self._board.remark(objection, datastream.name)
-        for text in topic_discovery.remarks(datastream):
-            self._board.remark(text, datastream.name)
-        differing = topic_discovery.drift(datastream)
-        suffix = (
-            f"; {counted(len(differing), 'setting differs', 'settings differ')} "
-            f"at the destination: {differing[0]}"
-            if differing
-            else ""
-        )
-        return f"{datastream.status}{suffix}"
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
@@ -428,13 +342,10 @@ class Leader(BackgroundThread):
         events = plan_events(
             decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
         )
-        self._publisher.prepare(decision.plan, events)
-        self._plan = self._stores.plans.publish(decision.plan, self._plan)
-        self._newest, self._is_recovered = self._plan.plan, False
-        self._publisher.catch_up(self._plan.plan)
+        self._plan.publish(decision.plan, events)
 
     def _log_sentence(self, sentence: str) -> None:
         if sentence != self._sentence:
-            _log.info(sentence, plan=self._plan.plan.epoch)
+            _log.info(sentence, plan=self._plan.current.epoch)
         self._sentence = sentence
         self._health.report("leader", self._is_well, sentence)

@@ -31,24 +31,20 @@ from mirror.coordination.stores.membership import Holding, LiveInstance, Members
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.lease import Lease
 from mirror.instance.losses.watch import LossWatch
-from mirror.instance.workers.lane_demands import demands_of, measured_demand
+from mirror.instance.session.lease import Lease
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase
+from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.instance.workers.troubles import held_back_of, troubles_of
+from mirror.instance.workers.troubles import troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops, WorkerLoss
-from mirror.model.movement.demand import Demand
 from mirror.model.plan import Plan
-from mirror.model.sizing.catch_up import catch_up_by_group
 from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
-_SHARING_SECONDS: Final = 5.0
-_COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
 """Minimum pause between two reads of the definitions, as a multiple of the duration of a read, so that
 constant changes leave most of the CPU time for REST."""
@@ -86,6 +82,48 @@ class SharedState:
     callbacks: FollowerCallbacks
 
 
+class ReadSchedule:
+    """Postpones reads while changes are frequent. A change of the plan is read at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.reset()
+
+    def reset(self) -> None:
+        """Make a read due now."""
+        self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
+        self._began = self._rests_until = 0.0
+
+    def changed(self, *, now: bool = False) -> None:
+        """Note that the definitions may have changed. `now`: do not postpone the next read."""
+        self._is_stale = True
+        if now:
+            self._rests_until = 0.0
+
+    def plan_changed(self) -> None:
+        """Note a new plan. Called by a watch, from any thread."""
+        self._is_plan_new = True
+
+    @property
+    def due_in(self) -> float | None:
+        """Seconds until a postponed read is due; None if no read is postponed."""
+        return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
+
+    def begin(self) -> bool:
+        """Return whether a read is due now. If so, the caller reads, and then calls `end`."""
+        self._began = self._clock.monotonic()
+        self._is_put_off = self._is_stale and not self._is_plan_new and self._began < self._rests_until
+        if not self._is_stale or self._is_put_off:
+            return False
+        self._is_stale, self._is_plan_new, self._rests_until = False, False, 0.0
+        return True
+
+    def end(self) -> None:
+        """Note the end of a successful read. After a failed read, the next one is not postponed."""
+        now = self._clock.monotonic()
+        self._rests_until = now + min(_RESTS * (now - self._began), _LONGEST_REST_SECONDS)
+
+
 class PlanExecutor:
     """Executes plans. Used by the follower's thread. `wake` is called, from any thread, when shared state
     changes.
@@ -106,11 +144,10 @@ class PlanExecutor:
         self._clock = clock
         self._deadline = handover_deadline_seconds
         self._wake = wake
-        self._rates_due = 0.0
-        self._has_shared = False
-        self._costs_due: float | None = None
         self._troubles: Mapping[GroupName, str] = {}
         self._definitions = DefinitionCache(shared.definitions, wake)
+        self._reads = ReadSchedule(clock)
+        self._reports = ReportPublisher(shared.measured, shared.troubles, shared.costs, supervisor, clock)
         self.reset()
 
     def reset(self) -> None:
@@ -120,30 +157,27 @@ class PlanExecutor:
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
         self._undescribed: Mapping[LaneKey, Exception] = {}
-        self._published: Mapping[GroupName, str] = {}
-        self._published_held_back: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
-        self._demands: Mapping[LaneKey, Demand] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
-        self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
+        self._reads.reset()
+        self._reports.reset()
         self.definitions: Definitions | None = None
         """All definitions, as last read; None before the first read after joining."""
-        self._rests_until = 0.0
 
     def joined(self) -> None:
         """Note that the instance has just joined, and therefore has published an empty holding."""
         self._announced = Holding()
-        self._is_stale, self._rests_until = True, 0.0
+        self._reads.changed(now=True)
 
     def look_again(self) -> None:
         """Note that the shared state may have changed."""
-        self._is_stale = True
+        self._reads.changed()
 
     @property
     def looks_again_in(self) -> float | None:
         """Seconds until a round reads pending changes; None if no read is postponed."""
-        return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
+        return self._reads.due_in
 
     @property
     def epoch(self) -> Epoch:
@@ -182,14 +216,9 @@ class PlanExecutor:
 
     def obey(self, me: LiveInstance) -> None:
         """Run one round. Raises HeadraceError if the round cannot be finished."""
-        began = self._clock.monotonic()
-        # Changes of the plan are read at once.
-        self._is_put_off = self._is_stale and not self._is_plan_new and began < self._rests_until
-        if self._is_stale and not self._is_put_off:
-            self._is_stale, self._is_plan_new, self._rests_until = False, False, 0.0
+        if self._reads.begin():
             self._look(me)
-            now = self._clock.monotonic()
-            self._rests_until = now + min(_RESTS * (now - began), _LONGEST_REST_SECONDS)
+            self._reads.end()
         lanes = self._supervisor.lanes
         self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.quarantine.ailing)
         view = InstanceView(
@@ -203,7 +232,7 @@ class PlanExecutor:
         if todo.holding != self._announced:
             self._shared.membership.announce(me, todo.holding)
             self._announced = todo.holding
-        if todo.missing and self._supervisor.workers_running:
+        if todo.missing and self._supervisor.health.running:
             self._take_over(me, todo)
         else:
             self._waiting_since = {}
@@ -211,43 +240,11 @@ class PlanExecutor:
 
     def share_rates(self, me: LiveInstance) -> None:
         """Publish the demand, stalled lanes and throttled lanes of this instance every few seconds."""
-        now = self._clock.monotonic()
-        if now < self._rates_due:
-            return
-        self._rates_due = now + _SHARING_SECONDS
-        if self._troubles != self._published:
-            self._shared.troubles.say(me.sequence, self._troubles)
-            self._published = self._troubles
-        held_back = held_back_of(self._supervisor.lanes)
-        if held_back != self._published_held_back:
-            self._shared.troubles.publish_held_back(me.sequence, held_back)
-            self._published_held_back = held_back
-        self._demands = demands_of(self._supervisor.lanes, self._demands)
-        chosen = catch_up_by_group(
-            (datastream.group, datastream.metadata) for datastream in self._datastreams
-        )
-        measured = measured_demand(self._supervisor.lanes, self._demands, chosen)
-        if measured.rates or self._has_shared:
-            self._shared.measured.publish(me.name, measured, self._clock.now_ms())
-        self._has_shared = bool(measured.rates)
-        self._share_costs(me, now)
-
-    def _share_costs(self, me: LiveInstance, now: float) -> None:
-        """Publish the cost of copying on this instance, after restoring the state that was published before a
-        restart."""
-        book = self._supervisor.costs
-        if self._costs_due is None:
-            book.restore(self._shared.costs.of(me.name))
-            self._costs_due = now + _COSTS_SECONDS
-        if now >= self._costs_due:
-            self._costs_due = now + _COSTS_SECONDS
-            book.trim(self._clock.now_ms())
-            if book.hours:
-                self._shared.costs.put(me.name, book.hours)
+        self._reports.publish(me, self._troubles, self._datastreams)
 
     def _note_plan(self) -> None:
         """Note a new plan. Called by a watch, from any thread."""
-        self._is_plan_new = True
+        self._reads.plan_changed()
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:

@@ -16,7 +16,8 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
-from mirror.instance.workers.supervisor import Supervisor, WorkerCount
+from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.workers.worker_health import WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -28,6 +29,25 @@ from mirror.worker.protocol import TaskSums
 _UNNAMED: Final = InstanceName("")
 _NO_EPOCH: Final = Epoch(0)
 _NO_WORKERS: Final = WorkerCount(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class LoadSnapshot:
+    """Loads of partitions, as far as this instance knows them."""
+
+    states: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
+    """State of the loads of each source; empty unless this instance leads."""
+    newest: NewestLoads | None = None
+    """Known loads of partitions; None unless this instance leads."""
+    sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
+    """Load source by which each group is planned, as of the last tick in which this instance led."""
+
+    def known(self, source: LoadSource) -> ClusterLoads | None:
+        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
+        return None if self.newest is None else self.newest.known(source)
+
+
+_NO_LOADS: Final = LoadSnapshot()
 
 
 @dataclass(frozen=True)
@@ -61,22 +81,13 @@ class InstanceSnapshot:
     """Conditions for serving requests, except those that concern local files. Independent of datastreams."""
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     """Datastreams with problems; empty unless this instance leads."""
-    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
-    """State of the loads of each source; empty unless this instance leads."""
-    newest_loads: NewestLoads | None = None
-    """Known loads of partitions; None unless this instance leads."""
-    load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
-    """Load source by which each group is planned, as of the last tick in which this instance led."""
+    loads: LoadSnapshot = _NO_LOADS
     uncopied: tuple[UncopiedLane, ...] = ()
     """Partitions that are not copied; empty unless this instance leads."""
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
     """Result of the latest planning run of each group; empty unless this instance leads."""
     datastreams: tuple[Datastream, ...] = ()
     """All datastreams, as this instance last read them."""
-
-    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of the partitions of a source cluster; None unless this instance leads."""
-        return None if self.newest_loads is None else self.newest_loads.known(source)
 
 
 @dataclass(frozen=True)
@@ -98,28 +109,26 @@ class RunningInstance:
             name=self.name,
             is_leading=is_leading,
             epoch=follower.epoch,
-            lanes=follower.lanes,
-            in_time=follower.in_time,
-            task_sums=supervisor.task_sums,
-            throttled_seconds=supervisor.throttled_seconds,
-            clock_skews=supervisor.clock_skews,
+            lanes=follower.view.lanes,
+            in_time=follower.view.in_time,
+            task_sums=supervisor.measurements.task_sums,
+            throttled_seconds=supervisor.measurements.throttled_seconds,
+            clock_skews=supervisor.measurements.clock_skews,
             illegal_topics=leader.illegal_topics,
-            drops=follower.drops,
-            data_planes=supervisor.data_planes,
-            workers=supervisor.worker_count,
+            drops=follower.condition.drops,
+            data_planes=supervisor.health.data_planes,
+            workers=supervisor.health.count,
             conditions=self.health.conditions(),
             readiness=self._readiness(),
             problems=leader.problems,
-            loads=leader.loads,
-            newest_loads=self.memory.newest if is_leading else None,
-            load_sources=self.memory.sources,
+            loads=LoadSnapshot(leader.loads, self.memory.newest if is_leading else None, self.memory.sources),
             uncopied=leader.uncopied,
             assessments=leader.assessments,
             datastreams=follower.datastreams,
         )
 
     def _readiness(self) -> Mapping[str, HealthCondition]:
-        has_died, problem = self.health.has_died.is_set(), self.supervisor.start_problem
+        has_died, problem = self.health.has_died.is_set(), self.supervisor.health.start_problem
         return {
             "session": self.follower.session,
             "threads": HealthCondition(not has_died, "a thread has died" if has_died else "all running"),

@@ -257,7 +257,7 @@ async def commit_positions(
     Raises Refused if the group has members or another type, or if the brokers ignore a start offset;
     NotAuthorized, Unreachable.
     """
-    codes = await cluster.ask_coordinator(
+    codes = await cluster.coordinators.ask(
         GROUP, group, position_commit(group, offsets, kind), lambda found: max(found.values(), default=0)
     )
     for place in offsets:
@@ -285,7 +285,7 @@ async def committed_at(cluster: Cluster, group: str, kind: str = "") -> dict[Top
     """Return all committed offsets of a group of a type on one cluster, or the start offsets of a share
     group. Raises NotAuthorized, Unreachable; Refused if the brokers do not support share groups."""
     call = share_offsets(group) if kind == SHARE else committed_offsets(group, None)
-    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
+    found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
         raise cluster.error(found.error, f"reading offsets of group {group}", right)

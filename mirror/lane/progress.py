@@ -23,6 +23,8 @@ from mirror.model.topics import TopicPartition
 
 _OWNER: Final = b'"owner":['
 FORMAT: Final = 1
+MAIN_PARTS: Final = 3
+"""Number of key parts of a main record: group, topic, partition."""
 _GREATEST: Final = 2**63 - 1
 _TOPIC_ID_BYTES: Final = 16
 
@@ -213,6 +215,11 @@ Entry = tuple[bytes, bytes | None]
 def main_key(key: LaneKey) -> bytes:
     """Return the key of the lane's main record."""
     return f"{key.group}/{key.partition.topic}/{key.partition.partition}".encode()
+
+
+def main_of(key: bytes) -> bytes:
+    """Return the key of the main record to which a record of the topic belongs."""
+    return key if key.count(b"/") < MAIN_PARTS else b"/".join(key.split(b"/")[:MAIN_PARTS])
 
 
 def chunk_key(key: LaneKey, number: int) -> bytes:

@@ -129,17 +129,19 @@ class EngineContext:
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
         """Return the due time of the oldest late response by cluster, if it was due before `before`."""
-        found = {name: cluster.silent_since for name, cluster in self._clusters.items()}
+        found = {name: cluster.watch.silent_since for name, cluster in self._clusters.items()}
         return {name: since for name, since in found.items() if since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
         """Return the starts of outages that ended since the last call, by cluster (monotonic seconds)."""
-        found = {name: cluster.reachability.take_returned() for name, cluster in self._clusters.items()}
+        found = {
+            name: cluster.connections.reachability.take_returned() for name, cluster in self._clusters.items()
+        }
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
         """Return the seconds of throttling by brokers since the last call, by cluster, without zeros."""
-        found = {name: cluster.take_throttled() for name, cluster in self._clusters.items()}
+        found = {name: cluster.connections.take_throttled() for name, cluster in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
@@ -150,7 +152,7 @@ class EngineContext:
 
     def silence(self, reference: ClusterRef) -> str:
         """Return the address of the cluster that does not respond, and the symptom."""
-        return self._clusters[reference].silence
+        return self._clusters[reference].watch.silence
 
     def rack(self, reference: ClusterRef) -> str:
         """Return the rack that this client has in the cluster."""

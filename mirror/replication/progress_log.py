@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
@@ -22,16 +21,16 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
 from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
-from mirror.errors import CorruptData, HeadraceError, Unreachable, UnsafeProgressTopic
-from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress, written_at
+from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
+from mirror.lane.progress import MAIN_PARTS, Entry, LaneProgress, main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.records import Record, write_batch
 from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic, describe_settings
+from mirror.replication.stored_progress import StoredProgress
 
 PARTITIONS: Final = 8
 SETTINGS: Final = {
@@ -43,12 +42,7 @@ SETTINGS: Final = {
 }
 _log = logging.getLogger(__name__)
 _BATCH_BYTES: Final = 512 * 1024
-_LARGEST_BATCH: Final = 16 * 1024 * 1024
-"""Maximum decompressed size of a batch; batches written by Headrace are much smaller."""
-_COMMIT_MARKER: Final = 1
 _CHECK_SECONDS: Final = 60.0
-_MAIN_PARTS: Final = 3
-"""Number of key parts of a main record: group, topic, partition."""
 
 
 class ProgressLog:
@@ -58,13 +52,9 @@ class ProgressLog:
         self.topic = topic
         self._cluster = cluster
         self._replication = replication
-        self._parts: dict[int, ProgressPart] = {}
-        self._wanted: set[bytes] = set()
-        self._unseen: set[bytes] = set()
-        self._keeps_all = False
+        self._stored = StoredProgress()
         self._reading: Promise[None] | None = None
         self._places: dict[bytes, int] = {}
-        self._counts: set[int] = set()
         self._reported_count = 0
         self._cluster_id = ""
         self._checked_at = -inf
@@ -95,33 +85,26 @@ class ProgressLog:
 
     def stored(self, key: LaneKey) -> LaneProgress | None:
         """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
-        holders = self._holders(main_key(key))
-        return read_progress(key, ChainMap(*(self._parts[number].values for number in holders)))
+        return self._stored.of(key)
 
     @property
     def is_damaged(self) -> bool:
         """Return whether a batch was unreadable; it may have contained the progress of any lane."""
-        return any(part.is_damaged for part in self._parts.values())
+        return self._stored.is_damaged
 
     def want(self, keys: Iterable[LaneKey]) -> None:
         """Keep the progress of these lanes in memory, starting with the next read."""
-        if not self._keeps_all:
-            self._unseen.update({main_key(key) for key in keys} - self._wanted)
+        self._stored.want({main_key(key) for key in keys})
 
     def release(self, key: LaneKey) -> None:
         """Drop the progress of the lane from memory."""
         main = main_key(key)
         self._places.pop(main, None)
-        self._unseen.discard(main)
-        if main in self._wanted:
-            self._wanted.discard(main)
-            for part in self._parts.values():
-                part.forget(main)
+        self._stored.release(main)
 
     async def read_all(self) -> None:
         """Read and keep the progress of every lane, for commands that inspect all lanes."""
-        self._keeps_all = True
-        self._parts.clear()
+        self._stored.keep_all()
         await self.catch_up()
 
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
@@ -154,52 +137,39 @@ class ProgressLog:
     async def forget(self, keys: Sequence[LaneKey], now_ms: int) -> None:
         """Delete the stored progress of these lanes. Raises Unreachable."""
         await self.catch_up(keys)
-        mains = {main_key(key) for key in keys}
-        dropped: dict[int, list[Entry]] = {
-            number: [(stored, None) for stored in part.values if _main_of(stored) in mains]
-            for number, part in self._parts.items()
-        }
+        dropped = self._stored.keys_of_lanes({main_key(key) for key in keys})
         await self._cluster.loop.together(
-            self._save(number, entries, now_ms) for number, entries in dropped.items() if entries
+            self._save(number, [(stored, None) for stored in found], now_ms)
+            for number, found in dropped.items()
         )
 
     def groups(self) -> set[str]:
         """Return the groups with stored progress, as far as their records were read and kept."""
-        return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._keys()}
+        return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._stored.keys}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
         """Return the lanes of a group with stored progress, sorted, limited to records read."""
-        parts = [key.decode(errors="replace").split("/") for key in self._keys()]
+        parts = [key.decode(errors="replace").split("/") for key in self._stored.keys]
         return sorted(
             {
                 LaneKey(group, TopicPartition(part[1], int(part[2])))
                 for part in parts
-                if len(part) == _MAIN_PARTS and part[0] == group and part[2].isdecimal()
+                if len(part) == MAIN_PARTS and part[0] == group and part[2].isdecimal()
             }
         )
-
-    def _keys(self) -> list[bytes]:
-        return [key for part in self._parts.values() for key in part.values]
 
     def partition_of(self, key: bytes) -> int:
         """Return the partition for records of a lane: the partition that contains its main record, or for a
         new lane a partition chosen by the hash of its main key."""
-        main = _main_of(key)
+        main = b"/".join(key.split(b"/")[:MAIN_PARTS])
         if main not in self._places:
-            holders = self._holders(main)
+            holders = self._stored.holders(main)
             self._places[main] = holders[0] if holders else zlib.crc32(main) % self._count
         return self._places[main]
 
     @property
     def _count(self) -> int:
         return len(self._cluster.topics[self.topic].leaders)
-
-    def _holders(self, main: bytes) -> list[int]:
-        """Return the partitions with a main record of the lane, most recent record first."""
-        found = [number for number, part in self._parts.items() if main in part.values]
-        if len(found) > 1:
-            found.sort(key=lambda number: written_at(self._parts[number].values[main]), reverse=True)
-        return found
 
     async def ensure(self) -> None:
         """Create the topic if it is missing. Raises Unreachable, NotAuthorized, Refused."""
@@ -257,34 +227,24 @@ class ProgressLog:
         if self.problem is not None:
             raise self.problem
         self._forget_other_cluster()
-        count = self._count
-        self._counts.add(count)
-        numbers = range(count)
+        numbers = range(self._count)
         ends = await self._cluster.offsets({TopicPartition(self.topic, number): LATEST for number in numbers})
         for place, answer in ends.items():
             if answer.error:
                 right = f"Read on topic {place.topic}"
                 raise self._cluster.error(answer.error, f"reading the end offset of {place}", right)
-        unseen, self._unseen = self._unseen, set()
-        self._wanted |= unseen
-        again = set(numbers) if unseen and self._is_grown else {zlib.crc32(main) % count for main in unseen}
+        unseen, again = self._stored.begin_read(self._count)
         try:
             await self._cluster.loop.together(
                 self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
             )
         except HeadraceError:
-            self._wanted -= unseen
-            self._unseen |= unseen
+            self._stored.abandon_read(unseen)
             raise
         self._report_growth()
 
-    @property
-    def _is_grown(self) -> bool:
-        """Return whether partitions were added since lanes first stored their progress."""
-        return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
-
     def _report_growth(self) -> None:
-        if self._is_grown and self._reported_count != self._count:
+        if self._stored.is_grown and self._reported_count != self._count:
             self._reported_count = self._count
             _log.warning(
                 "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
@@ -297,104 +257,26 @@ class ProgressLog:
     def _forget_other_cluster(self) -> None:
         """Drop the records that were read from the former cluster after another cluster was accepted."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
-            self._parts.clear()
+            self._stored.clear()
             self._places.clear()
-            self._counts.clear()
         self._cluster_id = self._cluster.cluster_id
 
     async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
-        part = self._parts.get(place.partition)
-        if part is None or again or part.read_up_to > end:
+        part = None if again else self._stored.part(place.partition, end)
+        if part is None:
             first = (await self._cluster.offsets({place: EARLIEST}))[place].offset
-            wanted = None if self._keeps_all else self._wanted
-            part = ProgressPart(wanted, max(first, 0), (place.partition, self._count))
+            part = self._stored.new_part(place.partition, self._count, max(first, 0))
         span = PartitionRange(self._cluster, place, part.read_up_to, end, on_damage=part.note_damage)
         async for batch, header in span.batches():
             if header is not None:
                 part.take(batch, header)
             part.read_up_to = span.position
         part.read_up_to = max(span.position, end)
-        self._parts[place.partition] = part
+        self._stored.put(place.partition, part)
 
     async def _save(self, number: int, entries: Sequence[Entry], now_ms: int) -> None:
         for batch in batches_of(entries, now_ms):
             await write_patiently(self._cluster, TopicPartition(self.topic, number), batch)
-
-
-class ProgressPart:
-    """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
-
-    `place`: partition number and number of partitions. `is_scattered`: the partition has records whose hash
-    belongs to another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be
-    read.
-    """
-
-    def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:
-        self.values: dict[bytes, bytes] = {}
-        self.is_scattered = self.is_damaged = False
-        self._place = place
-        self.read_up_to = start
-        self._wanted = wanted
-        self._open: dict[int, list[Entry]] = {}
-
-    def take(self, batch: memoryview, header: BatchHeader) -> None:
-        """Process the next batch of the topic."""
-        try:
-            records = read_batch(batch, header, _LARGEST_BATCH)
-        except CorruptData as error:
-            self.note_damage(error)
-            return
-        if header.attributes & CONTROL:
-            written = self._open.pop(header.producer_id, [])
-            key = records[0].key if records else None
-            if key is not None and int.from_bytes(key[2:4], "big") == _COMMIT_MARKER:
-                self._apply(written)
-            return
-        self.is_scattered = self.is_scattered or not all(map(self._belongs_here, records))
-        entries = [
-            (record.key, record.value)
-            for record in records
-            if record.key is not None and (self._wanted is None or _main_of(record.key) in self._wanted)
-        ]
-        if header.attributes & TRANSACTIONAL:
-            self._open.setdefault(header.producer_id, []).extend(entries)
-        else:
-            self._apply(entries)
-
-    def note_damage(self, error: CorruptData) -> None:
-        """Record a damaged batch, which is skipped."""
-        self.is_damaged = True
-        _log.error("skipping a damaged batch of the progress topic: %s", error)
-
-    def _belongs_here(self, record: Record) -> bool:
-        number, count = self._place
-        return record.key is None or zlib.crc32(_main_of(record.key)) % count == number
-
-    def forget(self, main: bytes) -> None:
-        """Drop the records of that lane."""
-        for key in [key for key in self.values if key.startswith(main) and _main_of(key) == main]:
-            del self.values[key]
-
-    def _apply(self, entries: Sequence[Entry]) -> None:
-        outdated = {key for key, value in entries if self._is_outdated(key, value)}
-        for key, value in entries:
-            if outdated and _main_of(key) in outdated:
-                continue
-            if value is None:
-                self.values.pop(key, None)
-            else:
-                self.values[key] = value
-
-    def _is_outdated(self, key: bytes, value: bytes | None) -> bool:
-        if value is None or key.count(b"/") != _MAIN_PARTS - 1:
-            return False
-        before = self.values.get(key)
-        return before is not None and before != value and is_outdated(before, value)
-
-
-def _main_of(key: bytes) -> bytes:
-    """Return the key of the main record to which a record of the topic belongs."""
-    return key if key.count(b"/") < _MAIN_PARTS else b"/".join(key.split(b"/")[:_MAIN_PARTS])
 
 
 def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:

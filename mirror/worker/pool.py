@@ -22,7 +22,7 @@ from mirror.ports import Clock
 from mirror.worker.message_queue import ChannelWriter
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
 from mirror.worker.reader import ReaderHeartbeat, WorkerGone, WorkerMessage, read_worker
-from mirror.worker.slot import WorkerSlot
+from mirror.worker.slot import WorkerSilence, WorkerSlot
 
 _log = structlog.get_logger(__name__)
 _LAST_WORDS_SECONDS: Final = 0.5
@@ -131,7 +131,7 @@ class WorkerPool:
         self._clock = clock
         self._setup = setup
         slots = [
-            WorkerSlot(number, limits.restart_delay_seconds, limits.silence_limit_seconds)
+            WorkerSlot(number, limits.restart_delay_seconds, WorkerSilence(limits.silence_limit_seconds))
             for number in range(count + spares)
         ]
         self.everyone: Sequence[PooledWorker] = [PooledWorker(slot) for slot in slots]
@@ -228,12 +228,12 @@ class WorkerPool:
         if process.poll() is not None:
             if slot.is_over(now):
                 self._inbox.put(WorkerGone(worker.number, slot.generation))
-        elif slot.is_deaf:
+        elif slot.silence.is_deaf:
             worker.kill("it does not read its messages")
         elif slot.is_overdue(now):
             worker.kill("it did not drain in time")
         elif slot.has_hung(lambda: cpu_seconds(process.pid)):
-            worker.kill(f"it has sent nothing for {slot.silent_seconds:.0f} s")
+            worker.kill(f"it has sent nothing for {slot.silence.seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:
         """Kill all processes immediately; return the workers that had a process."""

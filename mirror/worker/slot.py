@@ -28,20 +28,81 @@ time, the watchdog in the worker ends an endless loop and logs its stack."""
 
 
 @dataclass(eq=False)
+class WorkerSilence:
+    """Times for which a running process has sent nothing and read nothing. `limit_seconds`: silence after
+    which a process that is ready and computes nothing is killed. `heartbeats`: number of reads from the
+    process. `taken`: number of chunks that it has read; None if no message is pending. `cpu_at`: seconds of
+    silence and CPU seconds when the process last computed. `is_fatal`: whether it was killed because of
+    silence."""
+
+    limit_seconds: float
+    heartbeats: int = 0
+    taken: int | None = None
+    listened_at: float = 0.0
+    seconds: float = 0.0
+    deaf_seconds: float = 0.0
+    cpu_at: tuple[float, float] = (0.0, 0.0)
+    is_fatal: bool = False
+
+    def restart(self, now: float) -> None:
+        """Begin with a new process."""
+        self.listened_at, self.taken, self.deaf_seconds = now, None, 0.0
+        self.heartbeats, self.seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
+        self.is_fatal = False
+
+    def listen(self, now: float, beats: int, taken: int | None, *, is_ending: bool) -> None:
+        """Update the times. A process that is ending is not expected to send anything."""
+        waited, self.listened_at = now - self.listened_at, now
+        if self.heartbeats != beats or is_ending:
+            self.heartbeats, self.seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
+        else:
+            self.seconds += min(waited, _LONGEST_LOOK_SECONDS)
+        is_stuck = taken is not None and taken == self.taken
+        self.deaf_seconds = self.deaf_seconds + min(waited, _LONGEST_LOOK_SECONDS) if is_stuck else 0.0
+        self.taken = taken
+
+    @property
+    def is_deaf(self) -> bool:
+        """True if the process has not read any message for a long time."""
+        return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
+
+    def is_long(self, *, is_ready: bool) -> bool:
+        """Return whether the process has sent nothing for half of its limit."""
+        return self.seconds >= self._limit(is_ready=is_ready) / 2
+
+    def _limit(self, *, is_ready: bool) -> float:
+        return self.limit_seconds * (1 if is_ready else _BUSY_PATIENCE)
+
+    def is_over(self, cpu_seconds: Callable[[], float | None], *, is_ready: bool) -> bool:
+        """Return whether the limit is exceeded, later if the process computes. `cpu_seconds`: see
+        `WorkerSlot.has_hung`."""
+        limit = self._limit(is_ready=is_ready)
+        is_over = is_ready and self.seconds >= limit * _BUSY_PATIENCE
+        self.is_fatal = is_over or (not self._is_busy(cpu_seconds(), limit) and self.seconds >= limit)
+        return self.is_fatal
+
+    def _is_busy(self, cpu: float | None, limit: float) -> bool:
+        """Return whether the process has computed in the last half of its silence limit."""
+        since, before = self.cpu_at
+        if cpu is not None and (not since or cpu - before >= _BUSY_SHARE * limit / 2):
+            self.cpu_at = self.seconds, cpu
+            return True
+        return cpu is not None and self.seconds - since < limit / 2
+
+
+@dataclass(eq=False)
 class WorkerSlot:
     """State of a worker across restarts of its process. `generation`: number of the current process, starting
     at 1. `data_plane`: data plane that the process reported; empty until the process is ready. `failures`:
     consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at which a process that
-    was requested to exit is killed. `deaf_seconds`: time for which the process has not read any message.
-    `cpu_at`: seconds of silence and CPU seconds when the process last computed. `is_silenced`: whether the
-    process was killed because of silence. `over_since`: time at which the exit of the process was first
+    was requested to exit is killed. `over_since`: time at which the exit of the process was first
     observed. `starved`: number of consecutive processes that exited because of an expired lease although the
     control process had a lease. `has_started`: whether any process of the worker has been ready. `is_unborn`:
     whether the system could not start the latest process."""
 
     number: int
     restart_delay_seconds: float
-    silence_limit_seconds: float
+    silence: WorkerSilence
     generation: int = 0
     is_running: bool = False
     data_plane: str = ""
@@ -50,13 +111,6 @@ class WorkerSlot:
     started_at: float = 0.0
     restart_at: float | None = None
     end_by: float | None = None
-    taken: int | None = None
-    deaf_seconds: float = 0.0
-    heartbeats: int = 0
-    listened_at: float = 0.0
-    silent_seconds: float = 0.0
-    cpu_at: tuple[float, float] = (0.0, 0.0)
-    is_silenced: bool = False
     over_since: float | None = None
     starved: int = 0
     has_started: bool = False
@@ -67,11 +121,9 @@ class WorkerSlot:
         self.generation += 1
         self.is_running = True
         self.data_plane = ""
-        self.started_at = self.listened_at = now
-        self.restart_at = self.end_by = self.taken = self.over_since = None
-        self.deaf_seconds = 0.0
-        self.heartbeats, self.silent_seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
-        self.is_silenced = False
+        self.started_at = now
+        self.restart_at = self.end_by = self.over_since = None
+        self.silence.restart(now)
 
     def end(self, now: float, *, failed: bool) -> float:
         """Record the exit of the process; return the delay of the next start in seconds. The delay doubles
@@ -113,11 +165,6 @@ class WorkerSlot:
         """Return whether the process was requested to exit and has missed its deadline."""
         return self.end_by is not None and now >= self.end_by
 
-    @property
-    def is_deaf(self) -> bool:
-        """True if the process has not read any message for a long time."""
-        return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
-
     def is_over(self, now: float) -> bool:
         """Return whether the wait for the end of the channel has timed out after the exit of the process. A
         child of the process may keep the other end of the channel open."""
@@ -128,40 +175,17 @@ class WorkerSlot:
     def listen(self, now: float, beats: int, taken: int | None = None) -> None:
         """Update the times for which the worker has sent nothing and read nothing. `beats`: number of reads
         from the worker. `taken`: number of chunks that the worker has read; None if no message is pending."""
-        waited, self.listened_at = now - self.listened_at, now
-        if self.heartbeats != beats or self.is_ending:
-            self.heartbeats, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
-        else:
-            self.silent_seconds += min(waited, _LONGEST_LOOK_SECONDS)
-        is_stuck = taken is not None and taken == self.taken
-        self.deaf_seconds = self.deaf_seconds + min(waited, _LONGEST_LOOK_SECONDS) if is_stuck else 0.0
-        self.taken = taken
+        self.silence.listen(now, beats, taken, is_ending=self.is_ending)
 
     @property
     def is_silent(self) -> bool:
         """True if the process is running and has sent nothing for half of its silence limit."""
-        return self.is_running and self.silent_seconds >= self._limit / 2
-
-    @property
-    def _limit(self) -> float:
-        return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
+        return self.is_running and self.silence.is_long(is_ready=bool(self.data_plane))
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
         """Return whether the process counts as hung: it has sent nothing for too long, although the control
         process was reading, and the process is not computing. A process that is computing gets more time.
         `cpu_seconds`: function that returns the CPU time of the process; None if unknown."""
-        if self.is_silenced or not self.is_silent:
+        if self.silence.is_fatal or not self.is_silent:
             return False
-        limit = self._limit
-        is_over = bool(self.data_plane) and self.silent_seconds >= limit * _BUSY_PATIENCE
-        self.is_silenced = is_over or (not self._is_busy(cpu_seconds()) and self.silent_seconds >= limit)
-        return self.is_silenced
-
-    def _is_busy(self, cpu: float | None) -> bool:
-        """Return whether the process has computed in the last half of its silence limit."""
-        limit = self._limit
-        since, before = self.cpu_at
-        if cpu is not None and (not since or cpu - before >= _BUSY_SHARE * limit / 2):
-            self.cpu_at = self.silent_seconds, cpu
-            return True
-        return cpu is not None and self.silent_seconds - since < limit / 2
+        return self.silence.is_over(cpu_seconds, is_ready=bool(self.data_plane))

@@ -33,10 +33,9 @@ from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.event_publisher import EventPublisher
-from mirror.instance.follower import Follower, Identity
+from mirror.instance.follower import Follower
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
-from mirror.instance.lease import Lease
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
@@ -45,6 +44,8 @@ from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.losses.definition_file import DefinitionFile
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import FollowerCallbacks, SharedState
+from mirror.instance.session.lease import Lease
+from mirror.instance.session.own_membership import Identity
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName

@@ -10,6 +10,7 @@ from typing import NoReturn
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.workers.worker_health import WorkerCount, WorkerHealth
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.worker.pool import PoolLimits
@@ -22,11 +23,51 @@ def _no_process(*_: object) -> NoReturn:
     raise AssertionError("these workers have no processes")
 
 
+class FakeWorkerHealth(WorkerHealth):
+    """Condition of one worker, which the test sets."""
+
+    def __init__(self, workers: FakeWorkers) -> None:
+        self._workers = workers
+
+    @property
+    def running(self) -> int:
+        return int(self._workers.is_up)
+
+    @property
+    def start_problem(self) -> str:
+        return "" if self._workers.is_up else "cannot start a process"
+
+    @property
+    def starving(self) -> int:
+        return self._workers.starving
+
+    @property
+    def down(self) -> int:
+        return int(not self._workers.is_up)
+
+    @property
+    def silent(self) -> int:
+        return 0
+
+    @property
+    def count(self) -> WorkerCount:
+        return WorkerCount(self.running, self.down, 0)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._workers.is_up
+
+    @property
+    def data_planes(self) -> frozenset[str]:
+        return frozenset({"interpreted"}) if self._workers.is_up else frozenset()
+
+
 class FakeWorkers(Supervisor):
     """Fake supervisor. `copying`: lanes that really write; an expired lease stops it, as in real workers."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(_no_process, 0, queue.SimpleQueue(), clock, PoolLimits(1.0, 20.0))
+        self.health = FakeWorkerHealth(self)
         self._now = clock.monotonic
         self._states: dict[LaneKey, LaneStatus] = {}
         self.is_up = False
@@ -51,30 +92,6 @@ class FakeWorkers(Supervisor):
     def copying(self) -> frozenset[LaneKey]:
         """Lanes that write at this moment."""
         return frozenset(self._states) if self._now() < self.lease_until else frozenset()
-
-    @property
-    def workers_running(self) -> int:
-        return int(self.is_up)
-
-    @property
-    def start_problem(self) -> str:
-        return "" if self.is_up else "cannot start a process"
-
-    @property
-    def workers_starving(self) -> int:
-        return self.starving
-
-    @property
-    def workers_down(self) -> int:
-        return int(not self.is_up)
-
-    @property
-    def is_ready(self) -> bool:
-        return self.is_up
-
-    @property
-    def data_planes(self) -> frozenset[str]:
-        return frozenset({"interpreted"}) if self.is_up else frozenset()
 
     def start(self) -> None:
         self.is_up = True

@@ -133,14 +133,14 @@ def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer
 def _source_of(services: Services, datastream: Datastream) -> LoadSource:
     """Return the load source of a datastream, or the load source of the service if the leader has not
     processed the datastream yet."""
-    return services.status.load_sources.get(datastream.group, LoadSource(datastream.source))
+    return services.status.loads.sources.get(datastream.group, LoadSource(datastream.source))
 
 
 def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
-    known = services.status.known_loads(source)
+    known = services.status.loads.known(source)
     if known is None:
         return None
-    return LeadersLoads(known, services.status.loads.get(source), services.clock.now_ms())
+    return LeadersLoads(known, services.status.loads.states.get(source), services.clock.now_ms())
 
 
 def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:

@@ -37,7 +37,7 @@ class _Race:
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
-        self.left = deque(cluster.addresses)
+        self.left = deque(cluster.directory.addresses)
         self._loop = loop
         self._cluster = cluster
         self._silent: dict[int, None] = {}
@@ -59,7 +59,8 @@ class _Race:
 
     def give_up(self, seconds: float) -> None:
         """Fail with a TimedOut error that names the unresponsive addresses."""
-        names = ", ".join("{}:{}".format(*self._cluster.addresses[broker]) for broker in self._silent)
+        addresses = self._cluster.directory.addresses
+        names = ", ".join("{}:{}".format(*addresses[broker]) for broker in self._silent)
         reasons = [
             f"{names}: no response within {seconds:.0f} s",
             *(failure.message for failure in self._failures),

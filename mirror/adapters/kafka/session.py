@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from mirror.adapters.kafka.first_answer import first_answer
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster
+from mirror.client.cluster import CONTROL, Cluster
 from mirror.client.event_loop import Loop, Promise, Timer
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
@@ -94,7 +94,7 @@ class ClusterSession:
         the last error.
         """
         cluster, failure = self._opened(loop), self._failure
-        if cluster.is_connected:
+        if cluster.connections.any_open(CONTROL) is not None:
             self._failure = None
             return cluster
         if failure is not None and loop.now() - self._failed_at < _MOMENT_SECONDS:

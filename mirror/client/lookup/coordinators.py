@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
 
+from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
-from mirror.errors import HeadraceError
-from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, Endpoint, find_coordinators
+from mirror.errors import HeadraceError, Unreachable
+from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import GROUP, MANY_COORDINATORS_FROM, find_coordinators
 
+T = TypeVar("T")
+
+COORDINATE: Final = "coordinate"
+"""Role of a separate connection for coordinators, which may respond only after replication."""
 _AT_ONCE: Final = 100
 
 
 class Brokers(Protocol):
     """Access to the brokers of a cluster; see `Cluster`."""
 
-    brokers: dict[int, Endpoint]
+    directory: BrokerDirectory
 
     @property
     def loop(self) -> Loop:
@@ -29,6 +37,14 @@ class Brokers(Protocol):
 
     async def any_connection(self) -> Connection:
         """Connect to any broker."""
+        ...
+
+    async def ask(self, call: Call[T], broker: int | None = None, role: str = "") -> T:
+        """Send a request to a broker."""
+        ...
+
+    async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call `attempt` until success, a permanent error or a timeout."""
         ...
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
@@ -49,9 +65,28 @@ class Coordinators:
         """Drop all coordinators."""
         self._known = {}
 
-    def forget_one(self, kind: int, key: str) -> None:
+    def _forget_one(self, kind: int, key: str) -> None:
         """Drop a coordinator, which has moved, so that the next call looks it up."""
         self._known.pop((kind, key), None)
+
+    async def ask(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
+        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
+        return await self._cluster.patiently(lambda: self.ask_once(kind, key, call, error))
+
+    async def ask_once(
+        self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
+    ) -> T:
+        """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
+        try:
+            answer = await self._cluster.ask(call, await self.find(kind, key), role)
+        except Unreachable:
+            self._forget_one(kind, key)
+            raise
+        if (code := error(answer)) in COORDINATOR_MOVED:
+            self._forget_one(kind, key)
+        if code in TRANSIENT:
+            raise self._cluster.error(code, f"{call.name} request to the coordinator of {key}", "")
+        return answer
 
     async def find(self, kind: int, key: str) -> int:
         """Return the broker id of the coordinator. Combines lookups. Raises Unreachable, NotAuthorized."""
@@ -79,6 +114,7 @@ class Coordinators:
                 if coordinator.error:
                     right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
                     raise cluster.error(coordinator.error, f"cannot find the coordinator of {key}", right)
-                cluster.brokers.setdefault(coordinator.node, coordinator.endpoint)
+                if coordinator.node not in cluster.directory.brokers:
+                    cluster.directory.add(coordinator.node, coordinator.endpoint)
                 self._known[kind, key] = coordinator.node
             missing = [key for key in missing if key not in found]

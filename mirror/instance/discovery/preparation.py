@@ -20,7 +20,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
@@ -179,3 +179,8 @@ def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str
             raise
         return reason_of(error)
     return ""
+
+
+def topics_at(cluster: ClusterRef) -> str:
+    """Return the line of background calls that create and extend topics of the cluster."""
+    return f"topics at {cluster}"

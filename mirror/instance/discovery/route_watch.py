@@ -136,7 +136,7 @@ class RouteWatch:
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
         """Request the ids of clusters that are due for a request, and store them."""
-        self._map.note(self._topic_discovery.identities(sorted(clusters)))
+        self._map.note(self._topic_discovery.identities.of(sorted(clusters)))
         self._map.recall(clusters)
 
     def _apply(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -17,6 +15,8 @@ from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByClu
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, CallPending
+from mirror.instance.discovery.hidden_topics import HiddenTopics
+from mirror.instance.discovery.own_topics import OwnTopics
 from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
@@ -24,28 +24,16 @@ from mirror.instance.discovery.preparation import (
     TopicRules,
     Waits,
     prepare,
+    topics_at,
 )
+from mirror.instance.discovery.questions import ClusterIdentities
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.topics import TopicDescription
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _NONE: Final[Waits] = {}
-_HIDDEN_AGAIN_SECONDS: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Hidden:
-    """Topics named by a datastream but not listed by its source.
-
-    `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
-    """
-
-    names: frozenset[str]
-    requested_at: float
-    found: frozenset[str] = frozenset()
 
 
 class TopicDiscovery:
@@ -66,6 +54,9 @@ class TopicDiscovery:
         self.matching = TopicMatching(rules.own)
         self.postponed = rules.postponed
         self.claims = rules.claims
+        self.identities = ClusterIdentities(admin_of, clock, interval_seconds, background_calls)
+        self.own_topics = OwnTopics(admin_of, background_calls, rules.bound)
+        self._hidden_topics = HiddenTopics(admin_of, clock, background_calls)
         self._interval = interval_seconds
         self.illegal_topics: Mapping[ClusterRef, int] = {}
         """Number of topics in each cluster's last list with names that Kafka does not allow."""
@@ -73,14 +64,9 @@ class TopicDiscovery:
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
-        self._identities: dict[ClusterRef, str] = {}
-        self._identity_requested_at: dict[ClusterRef, float] = {}
-        self._nameless: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, Preparation] = {}
-        self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
-        self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
@@ -90,29 +76,6 @@ class TopicDiscovery:
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
-
-    def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Register a topic to which the service itself writes; `ensure_own_topics` creates the topic."""
-        self._own_topics[topic.name] = (cluster, topic)
-
-    def ensure_own_topics(self) -> None:
-        """Create the service's topics; the next call retries the topics that could not be created."""
-        for name, (cluster, topic) in tuple(self._own_topics.items()):
-            with (
-                suppress(CallPending),
-                Bulkhead(partial(_log_not_created, cluster, name), through=(CallPending,)),
-            ):
-                adjustments = self._background_calls.ask(
-                    _topics_at(cluster), name, partial(self._create_own, cluster, topic)
-                )
-                for sentence in adjustments:
-                    _log.warning("topic setting rejected", cluster=cluster, difference=sentence)
-                del self._own_topics[name]
-
-    def _create_own(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
-        admin = self._admin_of(cluster)
-        self._rules.bound.require(cluster, admin.cluster_id())
-        return admin.create(topic)
 
     def _list_topics(self, cluster: ClusterRef) -> Mapping[str, int]:
         admin = self._admin_of(cluster)
@@ -142,15 +105,6 @@ class TopicDiscovery:
         """Return the error that made a cluster's topics unknown."""
         found = self._problems.get(cluster)
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
-
-    def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of the given clusters; clusters that never responded are missing."""
-        now = self._clock.monotonic()
-        for cluster in clusters:
-            limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
-            if now - self._identity_requested_at.get(cluster, -limit) >= limit:
-                self._ask_identity(cluster, now)
-        return {cluster: self._identities[cluster] for cluster in clusters if cluster in self._identities}
 
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
@@ -186,7 +140,7 @@ class TopicDiscovery:
             self._prepared[name] = replace(known, question=question)
             return ()
         preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
-        line = _topics_at(datastream.destination)
+        line = topics_at(datastream.destination)
         # A late result may belong to an older query, so it is returned with that query.
         clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
         work, prepared = self._background_calls.ask(
@@ -287,32 +241,10 @@ class TopicDiscovery:
         name every minute, and when the set of missing topics changes. Returns the result of the last request.
         """
         listed = self._judged.get(datastream.source)
-        known, name = self._hidden.get(datastream.name), datastream.name
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
         if names:
             names -= dotted_names(names, self.matching.selected(datastream, self._judged))
-        if not names:
-            self._hidden.pop(name, None)
-            return frozenset()
-        now = self._clock.monotonic()
-        if known is None or known.names != names or now - known.requested_at >= _HIDDEN_AGAIN_SECONDS:
-            known = self._hidden[name] = self._ask_hidden(datastream, names, now)
-        return known.found
-
-    def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics; the previous result stays until there is a new result."""
-        source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
-        job = partial(self._admin_of(source).hidden, sorted(names))
-        failed = partial(_log.info, "cannot check missing topics", cluster=source)
-        try:
-            with Bulkhead(lambda error: failed(reason=reason_of(error)), through=(CallPending,)):
-                found = self._background_calls.ask(
-                    f"discovery at {source}", f"hidden from {datastream.name}", job
-                )
-                return _Hidden(names, now, found)
-        except CallPending:
-            return replace(before, found=before.found & names)
-        return _Hidden(names, now, before.found & names)
+        return self._hidden_topics.of(datastream, names)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Return a sentence for each setting of destination topics that differs from the setting of a new
@@ -323,24 +255,6 @@ class TopicDiscovery:
         """
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()
-
-    def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
-        self._identity_requested_at[cluster] = now
-        key = f"identity of {cluster}"
-        try:
-            with Bulkhead(partial(self._note_nameless, cluster), through=(CallPending,)):
-                self._identities[cluster] = self._background_calls.ask(
-                    f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
-                )
-                self._nameless.pop(cluster, None)
-        except CallPending:
-            del self._identity_requested_at[cluster]
-
-    def _note_nameless(self, cluster: ClusterRef, error: Exception) -> None:
-        reason = reason_of(error)
-        if self._nameless.get(cluster) != reason:
-            _log.info("cannot read cluster id", cluster=cluster, reason=reason)
-        self._nameless[cluster] = reason
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._requested_at[cluster] = now
@@ -367,11 +281,3 @@ class TopicDiscovery:
             trace = None if isinstance(error, HeadraceError) else error
             _log.warning("cannot read cluster", cluster=cluster, reason=reason, exc_info=trace)
         self._problems[cluster] = error
-
-
-def _topics_at(cluster: ClusterRef) -> str:
-    return f"topics at {cluster}"
-
-
-def _log_not_created(cluster: ClusterRef, topic: str, error: Exception) -> None:
-    _log.warning("cannot create topic", topic=topic, cluster=cluster, reason=reason_of(error))

@@ -23,7 +23,6 @@ from mirror.model.datastreams.lanes import (
     QuotaHold,
 )
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.metrics import Drops
 from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
@@ -147,8 +146,7 @@ class WorkerShare:
     """Lanes and reports of one worker process.
 
     `fed_at`: time at which lanes were last started in the process. `measured_at`: time of its last
-    measurements (both in monotonic seconds). `drops`: number of its reports about lanes that could not be
-    delivered.
+    measurements (both in monotonic seconds).
     """
 
     lanes: set[LaneKey] = field(default_factory=set)
@@ -156,7 +154,6 @@ class WorkerShare:
     quotas: Mapping[GroupName, float] = field(default_factory=dict)
     fed_at: float = 0.0
     measured_at: float | None = None
-    drops: Drops = field(default_factory=Drops)
 
     @property
     def groups(self) -> frozenset[GroupName]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import structlog
 
@@ -25,15 +24,16 @@ from mirror.instance.workers.lane_table import (
     WorkerShare,
 )
 from mirror.instance.workers.quarantine import CELLS, Quarantine
+from mirror.instance.workers.worker_choice import WorkerChoice
+from mirror.instance.workers.worker_health import WorkerHealth
+from mirror.instance.workers.worker_measurements import WorkerMeasurements
 from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped, PauseCause
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.metrics import Drops, WorkerLoss, total_of
-from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
+from mirror.model.metrics import WorkerLoss
 from mirror.model.movement.history import SILENCE_SECONDS
 from mirror.ports import Clock
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
-    ClusterClock,
     ExpectLanes,
     ExtendLease,
     LaneNews,
@@ -43,7 +43,6 @@ from mirror.worker.protocol import (
     ShareQuotas,
     StartLanes,
     StopLanes,
-    TaskSums,
     WorkerReady,
 )
 from mirror.worker.reader import WorkerGone, WorkerMessage
@@ -51,18 +50,6 @@ from mirror.worker.reader import WorkerGone, WorkerMessage
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
 """Time that the process of a cell without lanes has to end."""
-_CLOCK_SECONDS = 60.0
-"""Time for which a reported clock skew is valid; workers report it with every measurement."""
-
-
-class WorkerCount(NamedTuple):
-    """Numbers of running worker processes, missing worker processes, and crashes.
-
-    Crashes since the start of the instance include failed starts, but not expired leases."""
-
-    running: int
-    down: int
-    deaths: int
 
 
 class Supervisor:
@@ -74,45 +61,20 @@ class Supervisor:
         self._pool = WorkerPool(spawn, workers, inbox, clock, limits, spares=CELLS)
         self._shares = [WorkerShare() for _ in self._pool.everyone]
         self._quarantine = Quarantine()
+        self._choice = WorkerChoice(self._pool, self._shares, self._quarantine, clock)
         self._table = LaneTable(clock)
         self._unsendable: set[LaneKey] = set()
-        self._task_worker: dict[TaskName, int] = {}
-        self._sums: Mapping[TaskName, TaskSums] = {}
-        self._groups: frozenset[GroupName] | None = None
-        self._throttled: Mapping[ClusterRef, float] = {}
-        self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
+        self.health = WorkerHealth(self._pool, clock)
+        self.measurements = WorkerMeasurements(clock)
         self.costs = CostBook()
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
-        self._dropped_before = 0
-        """Number of reports about lanes that former worker processes could not deliver."""
-
-    @property
-    def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals by task since the start, for existing groups. Safe to read from any thread."""
-        return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
         """Drop the counts and suspicions of groups that no longer exist."""
-        self._groups = frozenset(groups)
-        self._quarantine.forget_all_but(self._groups)
-        self._sums = {task: total for task, total in self._sums.items() if total.group in self._groups}
-
-    @property
-    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds of throttling by brokers of a cluster, over all workers. Safe to read from any thread."""
-        return self._throttled
-
-    @property
-    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Latest clock skew of a broker by cluster, unless outdated. Safe to read from any thread."""
-        since = self._clock.monotonic() - _CLOCK_SECONDS
-        return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
-
-    @property
-    def drops(self) -> Drops:
-        """Number of reports about lanes that workers could not deliver since the start."""
-        return total_of([Drops(self._dropped_before), *(share.drops for share in self._shares)])
+        known = frozenset(groups)
+        self._quarantine.forget_all_but(known)
+        self.measurements.forget_all_but(known)
 
     @property
     def inbox(self) -> Inbox:
@@ -130,57 +92,9 @@ class Supervisor:
         return self._table.in_time
 
     @property
-    def workers_running(self) -> int:
-        """Number of running worker processes, without cells."""
-        return len(self._pool.alive)
-
-    @property
-    def workers_down(self) -> int:
-        """Number of worker processes that should run but do not."""
-        return len(self._pool.workers) - self.workers_running
-
-    @property
-    def worker_count(self) -> WorkerCount:
-        """Current counts of workers. Safe to read from any thread."""
-        deaths = sum(worker.slot.deaths for worker in self._pool.everyone)
-        return WorkerCount(self.workers_running, self.workers_down, deaths)
-
-    @property
-    def workers_silent(self) -> int:
-        """Number of running worker processes that do not respond."""
-        return sum(worker.slot.is_silent for worker in self._pool.everyone)
-
-    @property
-    def workers_starving(self) -> int:
-        """Number of worker processes that repeatedly lost their lease although this instance has one."""
-        now = self._clock.monotonic()
-        return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
-
-    @property
-    def start_problem(self) -> str:
-        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if worker
-        processes can start. Safe to read from any thread."""
-        slots = [worker.slot for worker in self._pool.workers]
-        if not any(slot.has_started for slot in slots):
-            return "no process has started yet"
-        return "cannot start a process" if all(slot.is_unborn for slot in slots) else ""
-
-    @property
-    def is_ready(self) -> bool:
-        """True if workers are running and all are ready."""
-        alive = self._pool.alive
-        return bool(alive) and all(worker.slot.data_plane for worker in alive)
-
-    @property
     def quarantine(self) -> Quarantine:
         """Quarantine of groups that crash their worker process, or are suspected to."""
         return self._quarantine
-
-    @property
-    def data_planes(self) -> frozenset[str]:
-        """Data planes (compiled, interpreted) that ready workers run. Safe to read from any thread."""
-        planes = (worker.slot.data_plane for worker in self._pool.everyone)
-        return frozenset(plane for plane in planes if plane)
 
     def start(self) -> None:
         """Start every worker."""
@@ -253,14 +167,8 @@ class Supervisor:
         return {
             spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason, cause=PauseCause.NO_WORKER)
             for spec in specs
-            if self._lacks_process(spec.key.group)
+            if self._choice.lacks_process(spec.key.group)
         }
-
-    def _lacks_process(self, group: GroupName) -> bool:
-        place = self._quarantine.place(group)
-        if place.cell is not None:
-            return self._pool.spares[place.cell].process is None
-        return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         """Send the quotas of the given groups (bytes per second for each task) to every worker."""
@@ -296,37 +204,22 @@ class Supervisor:
                     self._table.note(event)
                     if isinstance(event, LaneStopped):
                         self._shares[worker.number].lanes.discard(event.key)
-            case LaneRates(rates, sums, throttled, clocks):
+            case LaneRates(rates):
                 worker.slot.failures = 0
-                self._add(sums)
-                known = self._throttled
-                more = {delay.cluster: known.get(delay.cluster, 0.0) + delay.seconds for delay in throttled}
-                self._throttled = {**known, **more}
-                self._note_clocks(clocks)
+                self.measurements.add(item.message)
                 share = self._shares[worker.number]
                 self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
                 at = self._clock.monotonic() if item.message.at is None else item.message.at
                 self._table.measure(rates, share.measured_at, at, item.message.waiting, item.message.limited)
                 share.measured_at = at
             case RecordsDropped(drops):
-                self._shares[worker.number].drops = drops
+                self.measurements.note_drops(worker.number, drops)
             case other:
                 _log.error("unexpected worker message", worker=worker.number, kind=type(other).__name__)
 
     def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
         """Return the groups with a throttled lane in this worker."""
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
-
-    def _note_clocks(self, clocks: Iterable[ClusterClock]) -> None:
-        now = self._clock.monotonic()
-        self._clocks = {**self._clocks, **{clock.cluster: (now, clock.skew) for clock in clocks}}
-
-    def _add(self, sums: Iterable[TaskSums]) -> None:
-        known = dict(self._sums)
-        for more in sums:  # the last sums of a worker arrive after the deletion of the datastream
-            if self._groups is None or more.group in self._groups:
-                known[more.task] = known[more.task].plus(more) if more.task in known else more
-        self._sums = known
 
     def restart_dead(self) -> None:
         """Restart workers whose delay has passed, kill unresponsive workers, and move suspects to or from
@@ -351,21 +244,13 @@ class Supervisor:
                 for key, state in self.lanes.items()
                 if state.phase is not LanePhase.STOPPING
                 and key not in self._unsendable
-                and not self._is_at_home(state)
+                and not self._choice.is_kept(state)
             ]
         )
         for number, cell in enumerate(self._pool.spares):
             is_empty = cell.process is not None and not self._shares[cell.number].lanes
             if is_empty and not cell.slot.is_ending and not self._quarantine.is_used(number):
                 self._pool.end(cell, _EMPTY_CELL_SECONDS)
-
-    def _is_at_home(self, state: LaneStatus) -> bool:
-        place = self._quarantine.place(state.spec.key.group)
-        if place.held:
-            return state.worker == NOBODY
-        if place.cell is not None:
-            return state.worker == self._pool.spares[place.cell].number
-        return 0 <= state.worker < len(self._pool.workers)
 
     def kill_all(self, session_of: InstanceName | None = None) -> None:
         """Kill every worker at once. `session_of`: this instance, if it has lost its session."""
@@ -383,8 +268,8 @@ class Supervisor:
         """Remove the state of an ended process and return it."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
-        self._dropped_before += share.drops.count
-        self._task_worker = {task: at for task, at in self._task_worker.items() if at != worker.number}
+        self.measurements.worker_ended(worker.number)
+        self._choice.worker_ended(worker.number)
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
@@ -401,7 +286,7 @@ class Supervisor:
             worker.slot.starve()
         if not failed or not groups or (how == LEASE_OVER and not is_starved):
             return
-        is_silenced, seconds = worker.slot.is_silenced or is_starved, now - share.fed_at
+        is_silenced, seconds = worker.slot.silence.is_fatal or is_starved, now - share.fed_at
         if worker in self._pool.spares:
             how = "killed because it did not respond" if is_silenced else how
             self._quarantine.cell_died(self._pool.spares.index(worker), now, how)
@@ -418,33 +303,8 @@ class Supervisor:
         """Assign lanes to workers. Each counts at once in the size of its worker, to spread new tasks."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
-            worker = self._worker_for(spec)
+            worker = self._choice.worker_for(spec)
             if worker is not None:
                 dealt.setdefault(worker.number, []).append(spec)
                 noted(self._shares[worker.number]).add(spec.key)
         return [(self._pool.everyone[number], batch) for number, batch in dealt.items()]
-
-    def _worker_for(self, spec: LaneSpec) -> PooledWorker | None:
-        place = self._quarantine.place(spec.key.group)
-        if place.held:
-            return None
-        if place.cell is not None:
-            return self._opened(self._pool.spares[place.cell])
-        number = self._task_worker.get(spec.task)
-        if number is not None and self._pool.everyone[number].process is not None:
-            return self._pool.everyone[number]
-        alive = self._pool.alive
-        if not alive:
-            return None
-        free = [worker for worker in alive if not worker.slot.is_silent] or alive
-        chosen = min(free, key=lambda candidate: (self._shares[candidate.number].size, candidate.number))
-        self._task_worker[spec.task] = chosen.number
-        return chosen
-
-    def _opened(self, cell: PooledWorker) -> PooledWorker | None:
-        """Return a cell with its process; None while its restart or end is pending."""
-        slot = cell.slot
-        if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
-            slot.failures = 0
-            self._pool.launch(cell)
-        return cell if cell.process is not None and not slot.is_ending else None

@@ -13,8 +13,7 @@ class AuditLog(ProgressLog):
 
     def state(self, key: LaneKey) -> bytes | None:
         """Return the stored audit state of a lane, as of the last read of the topic."""
-        found = (self._parts[number].values.get(state_key(key)) for number in self._holders(main_key(key)))
-        return next((value for value in found if value is not None), None)
+        return self._stored.records_of(main_key(key)).get(state_key(key))
 
 
 def state_key(key: LaneKey) -> bytes:

@@ -45,8 +45,7 @@ class _StateLog(ProgressLog):
 
     async def value_of(self, key: bytes) -> bytes | None:
         """Return the newest state stored under a key. Raises Unreachable, CorruptData, NewerFormat."""
-        if key not in self._wanted:
-            self._unseen.add(key)
+        self._stored.want({key})
         await self.catch_up()
-        found = [part.values[key] for part in self._parts.values() if key in part.values]
+        found = [records[key] for records in self._stored.partitions if key in records]
         return max(found, key=lambda value: read_state(value).version, default=None)

@@ -14,8 +14,9 @@ from math import inf
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from mirror.client.cluster import COORDINATE, Cluster
+from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
+from mirror.client.lookup.coordinators import COORDINATE
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut, Unreachable, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
@@ -335,7 +336,7 @@ class GroupFollower:
         """
         call = position_commit(group.group, wanted, group.kind)
         lane = crc32(group.group.encode()) % _COMMIT_CONNECTIONS
-        return await cluster.ask_coordinator_once(
+        return await cluster.coordinators.ask_once(
             GROUP,
             group.group,
             call,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -21,35 +20,33 @@ class GroupLog(ProgressLog):
 
     def __init__(self, cluster: Cluster, topic: str, replication: int) -> None:
         super().__init__(cluster, topic, replication)
-        self._keeps_all = True
+        self._stored.keep_all()
 
     def main_record(self, key: LaneKey) -> bytes | None:
         """Return the main record of a lane as of the last read of the topic."""
         main = main_key(key)
-        holders = self._holders(main)
-        return self._parts[holders[0]].values[main] if holders else None
+        return self._stored.records_of(main).get(main)
 
     def records_of(self, key: LaneKey) -> Mapping[bytes, bytes]:
         """Return, by key, the records of all lanes in the partitions that have records of this lane."""
-        return ChainMap(*(self._parts[number].values for number in self._holders(main_key(key))))
+        return self._stored.records_of(main_key(key))
 
     def record(self, key: bytes) -> bytes | None:
         """Return the record of a consumer group as of the last read of the topic."""
-        holders = self._holders(key)
-        return self._parts[holders[0]].values[key] if holders else None
+        return self._stored.records_of(key).get(key)
 
     @property
     def keys(self) -> int:
         """Number of keys of all kinds of records."""
-        return sum(len(part.values) for part in self._parts.values())
+        return sum(map(len, self._stored.partitions))
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
         """Return, by key, the records of a group of datastreams except records of lanes."""
         start = f"{group}/".encode()
         return {
             key: value
-            for part in self._parts.values()
-            for key, value in part.values.items()
+            for records in self._stored.partitions
+            for key, value in records.items()
             if key.startswith(start) and key.count(b"/") == 1
         }
 

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mirror.client.cluster import COORDINATE, Cluster
+from mirror.client.cluster import Cluster
+from mirror.client.lookup.coordinators import COORDINATE
 from mirror.errors import HeadraceError
 from mirror.jobs.groups.decision import group_hindrance
 from mirror.jobs.translate_job import committed_at

@@ -344,7 +344,7 @@ class Sender:
         return found
 
     def _is_far(self, broker: int) -> bool:
-        return self.cluster.round_trip(broker) >= FAR_SECONDS
+        return self.cluster.connections.round_trip(broker) >= FAR_SECONDS
 
     def detach(self, lane: Lane) -> None:
         """Stop sending batches of the lane. No batch of the lane may be in flight."""

@@ -352,7 +352,7 @@ class KafkaSink:
 
     @property
     def _is_implicit(self) -> bool:
-        return self._cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+        return self._cluster.connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
 
     def _progress_place(self, owned: _Owned) -> TopicPartition:
         return TopicPartition(self._progress.topic, self._progress.partition_of(main_key(owned.key)))

@@ -67,7 +67,7 @@ class GroupCommits:
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)
-        codes = await self._context.cluster(source).ask_coordinator(
+        codes = await self._context.cluster(source).coordinators.ask(
             GROUP, group, call, lambda found: max(found.values(), default=0)
         )
         if any(codes.values()):

@@ -135,7 +135,7 @@ def _is_due(lane: Lane) -> bool:
 
 async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> Answers:
     call = committed_offsets(group, partitions)
-    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
+    found = await cluster.coordinators.ask(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
         right = f"Describe on group {group} and on its topics"
         raise cluster.error(found.error, f"reading offsets of group {group} on {cluster.name}", right)

@@ -225,7 +225,7 @@ class TransactionManager:
         return self._lanes.sink(lane).cluster
 
     def _is_implicit(self, lane: Lane) -> bool:
-        return self._cluster(lane).feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+        return self._cluster(lane).connections.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
 
     async def _progress_place(self, lane: Lane) -> TopicPartition:
         log = self._context.progress(lane.spec.destination)

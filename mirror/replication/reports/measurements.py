@@ -34,7 +34,7 @@ class MeasurementInterval(NamedTuple):
 
     `time_ms`, `interval_ms`: end and length of the interval. `now`: end of the interval in monotonic seconds.
     `asked`: due time, in monotonic seconds, of the oldest outstanding fetch or produce response of any
-    broker. `silent`: `Cluster.silent_since` of clusters with overdue responses.
+    broker. `silent`: `BrokerWatch.silent_since` of clusters with overdue responses.
     """
 
     end_ms: int

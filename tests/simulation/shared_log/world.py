@@ -31,7 +31,7 @@ from mirror.coordination.store.log_state import LogState, apply_record
 from mirror.coordination.store.parts import split_command
 from mirror.coordination.store.snapshots import SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.coordination.store.tree import find
-from mirror.instance.lease import SHARE
+from mirror.instance.session.lease import SHARE
 from mirror.model.nodes import NewNode, NodeWrite, SessionState
 from tests.models.linearizability import Checker, RecordedCall
 

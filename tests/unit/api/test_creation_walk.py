@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.walk import length_of, walk_of_creation
+from tests.tracing import length_of
+from tests.walk import walk_of_creation
 
 MOST_FILES: Final = 110
 MOST_LINES: Final = 20_000

@@ -15,7 +15,7 @@ from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
-from mirror.worker.protocol import LaneRate, TaskSums
+from mirror.worker.protocol import ClusterClock, LaneRate, LaneRates, TaskSums, ThrottledTime
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase, RebalanceGain
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
@@ -125,8 +125,9 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     key, orders = a_key("t-0"), frozenset({("datastream", "orders")})
     state = site.follower.workers._states[key]
     site.follower.workers._states[key] = replace(state, slowed="its quota")
-    site.follower.workers._throttled = {SOURCE: 2.5}
-    site.follower.workers._clocks = {SOURCE: (site.clock.monotonic(), ClockSkew(-1_500.0, 2.0))}
+    throttled = (ThrottledTime(SOURCE, 2.5),)
+    clocks = (ClusterClock(SOURCE, ClockSkew(-1_500.0, 2.0)),)
+    site.follower.workers.measurements.add(LaneRates((), (), throttled, clocks))
     site.follower.turn()
     lane, other = lanes_of(client)
     assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "its quota")
@@ -238,7 +239,7 @@ def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> Non
     sums = TaskSums(
         GroupName("orders"), TaskName("orders-0"), tuple(measured[name] for name in SUMMED), counts
     )
-    site.follower.workers._add([sums, sums])
+    site.follower.workers.measurements.add(LaneRates((), (sums, sums)))
     found = samples(client)
     task = frozenset({("datastream", "orders"), ("task", "orders-0")})
     assert found["headrace_records_total", task] == 8

@@ -27,7 +27,7 @@ from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.worker.pool import PooledWorker, PoolLimits
 from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message, ThrottledTime
-from mirror.worker.slot import WorkerSlot
+from mirror.worker.slot import WorkerSilence, WorkerSlot
 from tests.builders import a_key, a_spec
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +48,7 @@ def test_a_transform_that_cannot_be_made_is_refused_before_anything_is_asked() -
 def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_something_is_copied() -> None:
     run = copy_run()
     run._shares = [share] = [_Share([a_spec("t-0", end_offset=10), a_spec("t-1", end_offset=10)])]
-    worker = PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    worker = PooledWorker(WorkerSlot(0, 1.0, WorkerSilence(20.0)))
 
     def tell(message: Message) -> None:
         run._take(worker, message)
@@ -75,7 +75,7 @@ def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_somethi
 def test_a_cause_that_pauses_many_partitions_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     run, line = copy_run(), ProgressLine()
     run._shares = [_Share([a_spec(f"t-{number}") for number in range(64)])]
-    worker = PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    worker = PooledWorker(WorkerSlot(0, 1.0, WorkerSilence(20.0)))
     for second in range(5):
         events = [
             LanePaused(a_key(f"t-{n}"), f"writing t-{n}: no (source offset {n + second})") for n in range(64)
@@ -93,7 +93,7 @@ def test_a_cause_that_pauses_many_partitions_is_one_line(capsys: pytest.CaptureF
 def test_an_unknown_lag_is_no_lag_of_zero(unknown: int, expected: str) -> None:
     run = copy_run()
     run._shares = [_Share([a_spec("t-0"), a_spec("t-1")])]
-    run._take(PooledWorker(WorkerSlot(0, 1.0, 20.0)), CopySums(0, 0, 7, 0, (), unknown))
+    run._take(PooledWorker(WorkerSlot(0, 1.0, WorkerSilence(20.0))), CopySums(0, 0, 7, 0, (), unknown))
     assert lag_text(run.progress).startswith(expected)
 
 
@@ -147,7 +147,7 @@ def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.C
 
 def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Shown while it throttles and in the outcome, including the time throttled in a worker that died."""
-    run, worker = copy_run(), PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    run, worker = copy_run(), PooledWorker(WorkerSlot(0, 1.0, WorkerSilence(20.0)))
     run._shares = [share] = [_Share([a_spec("t-0", end_offset=10)])]
     line = ProgressLine()
     run._take(worker, CopySums(5, 50, 5, 0, (ThrottledTime(ClusterRef("a:1"), 4.0),)))

@@ -163,16 +163,17 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
     source, target = (second.context.cluster(one) for one in (SOURCE, DESTINATION))
     wanted = {ChannelKey(committed=True, live=live).role for live in (False, True)} | {*ROLES}
     second.run_until(
-        lambda: wanted <= {role for _, role in (*source._connections, *target._connections)}, "connections"
+        lambda: wanted <= {role for side in (source, target) for _, role in side.connections.known},
+        "connections",
     )
-    before = {*source._connections.values(), *target._connections.values()}
+    before = {*source.connections.known.values(), *target.connections.known.values()}
     write(engine.source, "own-expected", numbered(50, 50))
     engine.run_to("own-expected", [100])
     engine.stop()
     write(engine.source, "own-expected", numbered(100, 50))
     second.start("own-expected")
     second.run_to("own-expected", [150])
-    assert {*source._connections.values(), *target._connections.values()} >= before
+    assert {*source.connections.known.values(), *target.connections.known.values()} >= before
     assert all(one.is_open for one in before)
     assert seen(engine, "own-expected") == [record.value for record in numbered(0, 150)]
     second.stop()

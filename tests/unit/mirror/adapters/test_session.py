@@ -322,7 +322,7 @@ def test_a_connection_whose_question_got_no_answer_is_closed_and_the_next_one_fi
     line: Line,
 ) -> None:
     assert line.ask()()
-    (connection,) = [one for one in line.opened[0]._connections.values() if one.is_open]
+    (connection,) = [one for one in line.opened[0].connections.known.values() if one.is_open]
     (node,) = [node for node, broker in line.cluster.brokers.items() if f":{broker.port}" in connection.name]
     line.cluster.freeze(node)
     assert line.seconds_of(line.ask()) >= 10.0
@@ -343,7 +343,7 @@ def test_a_session_closes_when_nobody_asks_and_opens_again(line: Line) -> None:
         assert line.ask()()
     line.run(61)
     assert not line.session.is_open
-    assert not any(one.is_open for one in line.opened[0]._connections.values())
+    assert not any(one.is_open for one in line.opened[0].connections.known.values())
     assert line.ask()()
     assert len(line.opened) == 2
 

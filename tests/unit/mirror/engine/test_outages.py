@@ -317,7 +317,7 @@ def test_a_bootstrap_address_that_failed_while_all_brokers_were_away_is_no_outag
 ) -> None:
     copying(fakes, 2)
     cluster = fakes.context.cluster(fakes.lane("t").spec.destination)
-    cluster._seeds[-9] = Endpoint("127.0.0.1", 1)
+    cluster.directory.seeds[-9] = Endpoint("127.0.0.1", 1)
     for node in (1, 2):
         fakes.target.take_down(node)
     fakes.run(30)

@@ -52,9 +52,9 @@ def test_no_own_topic_is_created_at_another_cluster() -> None:
     clusters = Clusters()
     BoundClusters(clusters.session).accept(ClusterRef(DATASTREAM.destination), "former")
     discovery = clusters.discovery()
-    discovery.need_topic(DATASTREAM.destination, TopicDescription("events", 1))
-    discovery.ensure_own_topics()
+    discovery.own_topics.need(DATASTREAM.destination, TopicDescription("events", 1))
+    discovery.own_topics.ensure()
     assert clusters.destination.topics == {}
     clusters.destination.identity = "former"
-    discovery.ensure_own_topics()
+    discovery.own_topics.ensure()
     assert list(clusters.destination.topics) == ["events"]

@@ -29,13 +29,14 @@ def test_no_lane_stops_and_everybody_obeys_the_next_plan(data: bytes, is_new: bo
     session.write("/plan", data, session.read("/plan").version)
     two.follower.turn()
     if is_new:
-        one.leader.leader._plan, one.leader.leader._newest = NO_PLAN, NO_PLAN.plan
+        plan = one.leader.leader._plan
+        plan._stored, plan._newest = NO_PLAN, NO_PLAN.plan
     for _ in range(3):
         one.tick()
         two.tick()
     epochs = {site.follower.follower.epoch for site in (one, two)}
     assert len(epochs) == 1
-    assert epochs == {one.leader.leader._plan.plan.epoch}
+    assert epochs == {one.leader.leader._plan.current.epoch}
     for site in (one, two):
         assert {key: state.spec for key, state in site.follower.workers.lanes.items()} == {
             key: state.spec for key, state in lanes[site].items()

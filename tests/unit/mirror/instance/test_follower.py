@@ -207,18 +207,18 @@ def test_lanes_that_were_given_up_are_listed_until_it_knows_again_what_is_its_ow
     rig.clock.advance(8)
     rig.turn()
     assert rig.lanes == [], "no lane runs"
-    given_up = rig.follower.lanes
+    given_up = rig.follower.view.lanes
     assert sorted(str(key.partition) for key in given_up) == ["t-0", "t-1"]
     for state in given_up.values():
         assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, NOBODY, (None, None))
         assert "store" in state.reason
     rig.turn(3)
-    assert rig.follower.lanes == given_up, "unchanged without ZooKeeper"
+    assert rig.follower.view.lanes == given_up, "unchanged without ZooKeeper"
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     rig.resume()
     rig.turn(2)
-    assert [str(key.partition) for key in rig.follower.lanes] == ["t-0"], "t-1 has another owner"
-    assert {state.phase for state in rig.follower.lanes.values()} == {LanePhase.COPYING}
+    assert [str(key.partition) for key in rig.follower.view.lanes] == ["t-0"], "t-1 has another owner"
+    assert {state.phase for state in rig.follower.view.lanes.values()} == {LanePhase.COPYING}
 
 
 def test_back_in_time_with_the_same_session_nothing_is_restarted(service: Service) -> None:
@@ -239,7 +239,7 @@ def test_back_too_late_but_with_the_same_session_it_joins_anew(service: Service)
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.turn()
-    first = rig.follower.me
+    first = rig.follower.membership.me
     rig.suspend()
     rig.turn()
     rig.clock.advance(8)
@@ -247,9 +247,9 @@ def test_back_too_late_but_with_the_same_session_it_joins_anew(service: Service)
     rig.resume()
     rig.turn(2)
     assert first is not None
-    assert rig.follower.me is not None
-    assert rig.follower.me.sequence > first.sequence
-    assert [one.sequence for one in service.members.live()] == [rig.follower.me.sequence]
+    assert rig.follower.membership.me is not None
+    assert rig.follower.membership.me.sequence > first.sequence
+    assert [one.sequence for one in service.members.live()] == [rig.follower.membership.me.sequence]
     assert rig.lanes == ["t-0", "t-1"]
     assert is_well(rig)
 
@@ -263,7 +263,7 @@ def test_a_lost_session_ends_everything_at_once_and_a_new_one_begins_anew(servic
     rig.turn()
     assert rig.lanes == []
     assert not is_well(rig)
-    assert rig.follower.me is None
+    assert rig.follower.membership.me is None
     rig.renew()
     rig.turn(2)
     assert rig.lanes == ["t-0", "t-1"]
@@ -276,7 +276,7 @@ def test_lanes_of_an_instance_that_was_lost_know_it(service: Service) -> None:
     service.publish(MINE, departed={InstanceName("two"): gone})
     rig.turn()
     expected = LaneLoss(rig.clock.monotonic() - 3, InstanceName("two"))
-    assert [one.loss for one in rig.follower.lanes.values()] == [expected] * 2
+    assert [one.loss for one in rig.follower.view.lanes.values()] == [expected] * 2
 
 
 @pytest.mark.parametrize(("is_lost", "before_ms"), [(False, 3_000), (True, 61_000)])
@@ -287,7 +287,7 @@ def test_lanes_do_not_start_because_of_one_that_left_or_was_lost_long_ago(
     gone = Departure(rig.clock.now_ms() - before_ms, frozenset({MINE.task}), is_lost)
     service.publish(MINE, departed={InstanceName("two"): gone})
     rig.turn()
-    assert [one.loss for one in rig.follower.lanes.values()] == [None] * 2
+    assert [one.loss for one in rig.follower.view.lanes.values()] == [None] * 2
 
 
 def test_a_lost_session_is_that_of_this_instance(service: Service) -> None:
@@ -306,7 +306,7 @@ def test_a_session_that_is_found_lost_by_a_request_counts_as_lost(service: Servi
     rig.session.expire()
     rig.turn()
     assert rig.lanes == []
-    assert rig.follower.me is None
+    assert rig.follower.membership.me is None
 
 
 def test_it_waits_for_another_of_its_name_and_says_so(service: Service) -> None:
@@ -473,7 +473,7 @@ def test_the_thread_starts_works_and_ends(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.follower.start()
-    wait_until(lambda: len(rig.follower.lanes) == 2)
+    wait_until(lambda: len(rig.follower.view.lanes) == 2)
     rig.follower.stop(1.0)
     rig.follower.stop(1.0)
     assert service.members.live() == ()
@@ -614,15 +614,15 @@ def test_lanes_that_wait_for_a_worker_process_are_listed_as_waiting(service: Ser
     rig.workers._states.clear()
     rig.workers.is_up = rig.workers.may_start = False
     rig.turn(2)
-    assert {str(key.partition): one.phase for key, one in rig.follower.lanes.items()} == {
+    assert {str(key.partition): one.phase for key, one in rig.follower.view.lanes.items()} == {
         "t-0": LanePhase.WAITING,
         "t-1": LanePhase.WAITING,
     }
-    assert {one.lag for one in rig.follower.lanes.values()} == {(None, None)}
+    assert {one.lag for one in rig.follower.view.lanes.values()} == {(None, None)}
     assert not rig.health.is_well
     rig.workers.may_start = True
     rig.turn(2)
-    assert {one.phase for one in rig.follower.lanes.values()} == {LanePhase.COPYING}
+    assert {one.phase for one in rig.follower.view.lanes.values()} == {LanePhase.COPYING}
 
 
 def test_a_name_is_free_again_after_a_restart(service: Service) -> None:
@@ -633,5 +633,5 @@ def test_a_name_is_free_again_after_a_restart(service: Service) -> None:
     again = FollowerRig(service.server)
     again.turn()
     assert again.lanes == ["t-0", "t-1"]
-    assert again.follower.me is not None
-    assert again.follower.me.name == InstanceName("one")
+    assert again.follower.membership.me is not None
+    assert again.follower.membership.me.name == InstanceName("one")

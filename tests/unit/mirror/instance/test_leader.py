@@ -465,7 +465,7 @@ def test_a_leader_that_was_overtaken_publishes_nothing(house: LeaderService) -> 
 
 
 def test_the_services_own_topics_are_made_when_their_cluster_answers(house: LeaderService) -> None:
-    house.rig.topic_discovery.need_topic(DESTINATION, TopicDescription("own", 4))
+    house.rig.topic_discovery.own_topics.need(DESTINATION, TopicDescription("own", 4))
     house.destination.failure = Unreachable("not yet")
     house.tick()
     house.destination.failure = None

@@ -261,6 +261,9 @@ def test_instances_whose_places_were_deleted_join_again(service: Service) -> Non
         rig.turn(2)
     members = Membership(service.server.session())
     assert [(one.name, one.sequence) for one in members.live()] == [("two", 0), ("one", 1)]
-    assert (first.follower.me, second.follower.me) == (members.live()[1], members.live()[0])
+    assert (first.follower.membership.me, second.follower.membership.me) == (
+        members.live()[1],
+        members.live()[0],
+    )
     assert is_red(first)
     assert is_red(second)

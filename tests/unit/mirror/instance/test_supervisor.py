@@ -172,7 +172,7 @@ def test_a_worker_that_is_killed_takes_only_its_own_lanes_with_it(new_crew: NewC
     crew.spawned[0].kill()
     crew.until(lambda: lost not in crew.phases())
     assert list(crew.phases().values()) == [LanePhase.COPYING]
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
     (loss,) = crew.supervisor.losses
     assert loss == WorkerLoss(crew.clock.now_ms(), 0, "signal 9", 1)
 
@@ -192,7 +192,7 @@ def test_a_worker_is_started_again_after_a_delay_that_doubles(new_crew: NewCrew)
     crew = new_crew(1)
     for round_number, delay in enumerate((1, 2, 4, 8, 16, 30, 30), start=1):
         crew.spawned[-1].kill()
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         assert crew.phases() == {}
         crew.clock.advance(delay - 0.01)
         crew.supervisor.restart_dead()
@@ -206,32 +206,32 @@ def test_a_worker_that_has_reported_is_forgiven(new_crew: NewCrew) -> None:
     crew = new_crew(1)
     for _ in range(2):
         crew.spawned[-1].kill()
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         crew.clock.advance(10)
         crew.supervisor.restart_dead()
     crew.start(a_spec("t-0"))
     crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
     crew.spawned[-1].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.until(lambda: crew.supervisor.health.running == 0)
     crew.clock.advance(1.01)
     crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
 
 
 def test_lanes_wait_while_no_worker_runs(new_crew: NewCrew) -> None:
     crew = new_crew(1)
     crew.spawned[0].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.until(lambda: crew.supervisor.health.running == 0)
     crew.start(a_spec("t-0"))
     assert crew.phases() == {}
 
 
 def test_a_worker_that_cannot_be_started_is_tried_again(new_crew: NewCrew) -> None:
     crew = new_crew(2, "unborn", "obedient")
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
     crew.clock.advance(1.01)
     crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_running == 2
+    assert crew.supervisor.health.running == 2
 
 
 def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_crew: NewCrew) -> None:
@@ -248,7 +248,7 @@ def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_
         crew.supervisor.handle(item)
     assert crew.phases() == {}
     crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_running == 2
+    assert crew.supervisor.health.running == 2
 
 
 def test_a_worker_that_dies_just_before_it_is_abandoned_is_mourned_once(new_crew: NewCrew) -> None:
@@ -259,7 +259,7 @@ def test_a_worker_that_dies_just_before_it_is_abandoned_is_mourned_once(new_crew
     crew.supervisor.kill_all()
     crew.supervisor.handle(news)
     crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
 
 
 def test_stopping_lets_workers_end_by_themselves(new_crew: NewCrew) -> None:
@@ -282,7 +282,7 @@ def test_stopping_kills_what_does_not_end(new_crew: NewCrew, behaviour: str) -> 
 @pytest.mark.parametrize("behaviour", ["departing", "babbling"])
 def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCrew, behaviour: str) -> None:
     crew = new_crew(1, behaviour, "obedient")
-    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.until(lambda: crew.supervisor.health.running == 0)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     crew.clock.advance(1.01)
     crew.supervisor.restart_dead()
@@ -303,11 +303,11 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
         return other.has_taken_all
 
     wait_until(has_response, interval_seconds=0.01)
-    assert crew.supervisor.workers_running == 2
+    assert crew.supervisor.health.running == 2
     for _ in range(30):
         crew.clock.advance(2)
         crew.supervisor.restart_dead()
-    crew.until(lambda: crew.supervisor.workers_running == 1)
+    crew.until(lambda: crew.supervisor.health.running == 1)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     assert crew.spawned[1].poll() is None
 
@@ -362,15 +362,15 @@ def test_a_quota_that_holds_a_lane_back_is_kept_for_the_time_in_which_it_copies(
 
 def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew) -> None:
     crew = new_crew(2)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
         crew.supervisor.handle(WorkerMessage(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
-    assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
+    assert crew.supervisor.measurements.throttled_seconds == {SOURCE: 4.0}
 
 
 def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
     crew = new_crew(1)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
 
     def count() -> None:
         groups = (GroupName("orders"), GroupName("gone"))
@@ -378,28 +378,28 @@ def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
         crew.supervisor.handle(WorkerMessage(0, 1, LaneRates((), sums)))
 
     count()
-    assert crew.supervisor.task_sums.keys() == {"orders-0", "gone-0"}
+    assert crew.supervisor.measurements.task_sums.keys() == {"orders-0", "gone-0"}
     crew.supervisor.forget_all_but({GroupName("orders")})
     count()
-    assert crew.supervisor.task_sums.keys() == {"orders-0"}
-    assert set(crew.supervisor.task_sums[TaskName("orders-0")].by_name().values()) == {2.0}
+    assert crew.supervisor.measurements.task_sums.keys() == {"orders-0"}
+    assert set(crew.supervisor.measurements.task_sums[TaskName("orders-0")].by_name().values()) == {2.0}
 
 
 def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCrew) -> None:
     crew = new_crew(2)
-    crew.until(lambda: crew.supervisor.is_ready)
-    assert crew.supervisor.clock_skews == {}
+    crew.until(lambda: crew.supervisor.health.is_ready)
+    assert crew.supervisor.measurements.clock_skews == {}
     for worker, ahead_ms in ((0, 70.0), (1, 80.0)):
         clocks = (ClusterClock(SOURCE, ClockSkew(ahead_ms, 2.0)),)
         crew.supervisor.handle(WorkerMessage(worker, 1, LaneRates((), clocks=clocks)))
-    assert crew.supervisor.clock_skews == {SOURCE: ClockSkew(80.0, 2.0)}
+    assert crew.supervisor.measurements.clock_skews == {SOURCE: ClockSkew(80.0, 2.0)}
 
 
 def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in_time(
     new_crew: NewCrew,
 ) -> None:
     crew = new_crew(1)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.start(a_spec("t-0"))
     key = a_key("t-0")
     crew.until(lambda: crew.supervisor.lanes[key].phase is LanePhase.COPYING)
@@ -416,33 +416,33 @@ def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in
 
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:
     crew = new_crew(2)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.supervisor.handle(WorkerMessage(0, 1, RecordsDropped(Drops(3, "queue full"))))
     crew.supervisor.handle(WorkerMessage(1, 1, RecordsDropped(Drops(4))))
-    assert crew.supervisor.drops == Drops(7, "queue full")
+    assert crew.supervisor.measurements.drops == Drops(7, "queue full")
     crew.supervisor.handle(WorkerMessage(1, 1, RecordsDropped(Drops(5, "timed out"))))
     crew.spawned[0].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 1)
-    assert crew.supervisor.drops == Drops(8, "timed out")
+    crew.until(lambda: crew.supervisor.health.running == 1)
+    assert crew.supervisor.measurements.drops == Drops(8, "timed out")
 
 
 def test_workers_are_ready_when_all_that_are_there_have_said_so(new_crew: NewCrew) -> None:
     crew = new_crew(2)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.spawned[0].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 1)
-    assert crew.supervisor.is_ready
-    assert crew.supervisor.data_planes == {"interpreted"}
+    crew.until(lambda: crew.supervisor.health.running == 1)
+    assert crew.supervisor.health.is_ready
+    assert crew.supervisor.health.data_planes == {"interpreted"}
     crew.spawned[1].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 0)
-    assert not crew.supervisor.is_ready
-    assert crew.supervisor.data_planes == frozenset(), "only running workers are reported"
+    crew.until(lambda: crew.supervisor.health.running == 0)
+    assert not crew.supervisor.health.is_ready
+    assert crew.supervisor.health.data_planes == frozenset(), "only running workers are reported"
 
 
 def test_a_worker_that_says_nothing_is_not_ready(new_crew: NewCrew) -> None:
     crew = new_crew(1, "deaf")
-    crew.until(lambda: crew.supervisor.workers_running == 1)
-    assert not crew.supervisor.is_ready
+    crew.until(lambda: crew.supervisor.health.running == 1)
+    assert not crew.supervisor.health.is_ready
 
 
 def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew: NewCrew) -> None:
@@ -478,7 +478,7 @@ def test_lanes_wait_while_no_worker_process_is_there_for_them(new_crew: NewCrew)
     crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
     assert crew.supervisor.waiting([spec]) == {}
     crew.spawned[0].kill()
-    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.until(lambda: crew.supervisor.health.running == 0)
     state = crew.supervisor.waiting([spec])[spec.key]
     assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, -1, (None, None))
     assert state.cause is PauseCause.NO_WORKER
@@ -493,7 +493,7 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
     crew = new_crew(1, "leased")
     for _ in range(4):
         crew.start(a_spec("t-0", group="a"), a_spec("t-0", group="b"))
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         crew.clock.advance(40)
         crew.supervisor.restart_dead()
     assert crew.supervisor.quarantine.ailing == {}
@@ -502,19 +502,19 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
 
 def test_only_processes_that_the_system_cannot_start_are_a_problem_of_their_start(new_crew: NewCrew) -> None:
     crew = new_crew(1, "crashing", "crashing", "unborn", "obedient")
-    assert crew.supervisor.start_problem
-    crew.until(lambda: crew.supervisor.is_ready)
+    assert crew.supervisor.health.start_problem
+    crew.until(lambda: crew.supervisor.health.is_ready)
     for _ in range(2):
-        assert not crew.supervisor.start_problem
+        assert not crew.supervisor.health.start_problem
         crew.start(a_spec("t-0"))
-        crew.until(lambda: crew.supervisor.workers_running == 0)
-        assert not crew.supervisor.start_problem, "it crashed while copying"
+        crew.until(lambda: crew.supervisor.health.running == 0)
+        assert not crew.supervisor.health.start_problem, "it crashed while copying"
         crew.clock.advance(40)
         crew.supervisor.restart_dead()
-    assert crew.supervisor.start_problem
+    assert crew.supervisor.health.start_problem
     crew.clock.advance(40)
     crew.supervisor.restart_dead()
-    assert not crew.supervisor.start_problem
+    assert not crew.supervisor.health.start_problem
 
 
 def test_workers_that_lose_a_lease_which_the_instance_has_are_counted_and_their_datastreams_suspected(
@@ -522,16 +522,16 @@ def test_workers_that_lose_a_lease_which_the_instance_has_are_counted_and_their_
 ) -> None:
     crew = new_crew(1, "leased", "leased", "leased", "obedient")
     for lost in range(3):
-        assert crew.supervisor.workers_starving == (lost >= 2)
+        assert crew.supervisor.health.starving == (lost >= 2)
         crew.supervisor.extend_lease(crew.clock.monotonic() + 10)
         crew.start(a_spec("t-0", group="a"))
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_starving == 1
+    assert crew.supervisor.health.starving == 1
     assert set(crew.supervisor.quarantine.ailing) == {"a"}
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.clock.advance(61)
-    assert crew.supervisor.workers_starving == 0
+    assert crew.supervisor.health.starving == 0
 
 
 def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: NewCrew) -> None:
@@ -539,9 +539,9 @@ def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: N
     for spawned in range(1, 6):
         assert len(crew.spawned) == spawned
         crew.start(a_spec("t-0"))
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         crew.supervisor.restart_dead()
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
 
 
 def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewCrew) -> None:
@@ -551,7 +551,7 @@ def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewC
         crew.start(*specs)
         crew.until(lambda: len(crew.phases()) == 1 or len(crew.supervisor.lanes) == 3)
         crew.spawned[-1].kill()
-        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.until(lambda: crew.supervisor.health.running == 0)
         crew.clock.advance(3)
         crew.supervisor.restart_dead()
     assert set(crew.supervisor.quarantine.ailing) == {"a", "b", "c"}
@@ -593,7 +593,7 @@ def look(crew: SupervisedWorkers, seconds: float, step: float = 1.0) -> None:
 def frozen_crew(new_crew: NewCrew, workers: int = 1) -> SupervisedWorkers:
     """Return a crew whose first worker is frozen while it copies a lane."""
     crew = new_crew(workers, "obedient", silence_seconds=20.0)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.start(a_spec("t-0"))
     crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
     os.kill(crew.spawned[0].pid, signal.SIGSTOP)
@@ -603,9 +603,9 @@ def frozen_crew(new_crew: NewCrew, workers: int = 1) -> SupervisedWorkers:
 def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -> None:
     crew = frozen_crew(new_crew)
     look(crew, 9)
-    assert crew.supervisor.workers_silent == 0
+    assert crew.supervisor.health.silent == 0
     look(crew, 2)
-    assert crew.supervisor.workers_silent == 1
+    assert crew.supervisor.health.silent == 1
     state = crew.supervisor.lanes[a_key("t-0")]
     assert state.phase is LanePhase.PAUSED
     assert "worker process" in state.reason
@@ -614,7 +614,7 @@ def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -
     crew.until(lambda: not crew.supervisor.lanes)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     look(crew, 2)
-    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.health.running == 1
     assert crew.supervisor.quarantine.ailing == {}
 
 
@@ -627,7 +627,7 @@ def test_new_tasks_go_to_workers_that_answer(new_crew: NewCrew) -> None:
     crew.supervisor.share_quotas({GroupName("orders"): 100.0})
     wait_until(lambda: crew.supervisor._pool.workers[0].pulse.beats > beats)
     look(crew, 1)
-    assert crew.supervisor.workers_silent == 1
+    assert crew.supervisor.health.silent == 1
     crew.start(a_spec("u-0", task="orders-1"), a_spec("u-1", task="orders-2"))
     assert {state.worker for state in crew.supervisor.lanes.values()} == {0}
 
@@ -642,7 +642,7 @@ def test_one_that_speaks_again_is_what_it_was(new_crew: NewCrew) -> None:
     wait_until(lambda: crew.supervisor._pool.workers[0].pulse.beats > beats)
     look(crew, 1)
     assert set(crew.phases().values()) == {LanePhase.COPYING}
-    assert crew.supervisor.workers_silent == 0
+    assert crew.supervisor.health.silent == 0
 
 
 def test_a_control_process_that_was_frozen_itself_kills_nobody(new_crew: NewCrew) -> None:
@@ -656,7 +656,7 @@ def test_a_control_process_that_was_frozen_itself_kills_nobody(new_crew: NewCrew
 
 def test_a_silent_worker_that_computes_is_left_to_its_watchdog(new_crew: NewCrew) -> None:
     crew = new_crew(1, "endless", silence_seconds=20.0)
-    crew.until(lambda: crew.supervisor.is_ready)
+    crew.until(lambda: crew.supervisor.health.is_ready)
     crew.start(a_spec("t-0"))
     process = crew.spawned[0]
     for _ in range(30):
@@ -675,7 +675,7 @@ def test_groups_whose_workers_keep_falling_silent_are_suspects(new_crew: NewCrew
     crew = new_crew(1, "obedient", silence_seconds=20.0)
     for _ in range(3):
         assert crew.supervisor.quarantine.ailing == {}
-        crew.until(lambda: crew.supervisor.is_ready)
+        crew.until(lambda: crew.supervisor.health.is_ready)
         crew.start(a_spec("t-0"))
         crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
         os.kill(crew.spawned[-1].pid, signal.SIGSTOP)

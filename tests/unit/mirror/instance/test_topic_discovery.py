@@ -181,15 +181,15 @@ def test_an_unknown_source_prepares_nothing(land: DiscoveryRig) -> None:
 
 def test_own_topics_are_made_once_each_as_soon_as_they_can(land: DiscoveryRig) -> None:
     for name in ("one", "two"):
-        land.topic_discovery.need_topic(DESTINATION, TopicDescription(name, 4))
-    land.topic_discovery.need_topic(SOURCE, TopicDescription("three", 4))
+        land.topic_discovery.own_topics.need(DESTINATION, TopicDescription(name, 4))
+    land.topic_discovery.own_topics.need(SOURCE, TopicDescription("three", 4))
     land.destination.failure = Unreachable("not yet")
-    land.topic_discovery.ensure_own_topics()
+    land.topic_discovery.own_topics.ensure()
     assert "three" in land.source.list_topics()
     land.destination.failure = None
-    land.topic_discovery.ensure_own_topics()
+    land.topic_discovery.own_topics.ensure()
     asked = land.destination.asked
-    land.topic_discovery.ensure_own_topics()
+    land.topic_discovery.own_topics.ensure()
     assert land.destination.asked == asked
     assert land.destination.list_topics() == {"one": 4, "two": 4}
 

@@ -29,7 +29,7 @@ class Answering(Cluster):
         aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=5.0)
         super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "target")
         self.answers = list(answers)
-        self.brokers = {1: cast(Any, None)}
+        self.directory.brokers = {1: cast(Any, None)}
         self.topics = {"new": TopicMetadata("new", 0, b"i" * 16, False, ((1, 0),))}
         self.looked = 0
 

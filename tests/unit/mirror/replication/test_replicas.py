@@ -66,7 +66,7 @@ class Brokers(Cluster):
         access = SimpleNamespace(bootstrap=[])
         aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=10.0, largest_batch_bytes=2**20)
         super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "source")
-        self.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
+        self.directory.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
         self.topics = {"t": TopicMetadata("t", 0, TOPIC, False, ((1, 5),))}
         self.asked: list[SentRequest] = []
         self.refreshed = 0

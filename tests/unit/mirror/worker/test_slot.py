@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mirror.worker.slot import WorkerSlot
+from mirror.worker.slot import WorkerSilence, WorkerSlot
 
 
 def a_slot(now: float = 0.0) -> WorkerSlot:
-    slot = WorkerSlot(0, restart_delay_seconds=1.0, silence_limit_seconds=20.0)
+    slot = WorkerSlot(0, restart_delay_seconds=1.0, silence=WorkerSilence(20.0))
     slot.launch(now)
     slot.data_plane = "interpreted"
     return slot

@@ -1,0 +1,72 @@
+"""Topics that a source cluster does not list, because this service is not authorized to describe them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from mirror.bulkheads import Bulkhead
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.background_calls import BackgroundCalls, CallPending
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.ports import Clock, TopicAdmin
+
+_log = structlog.get_logger(__name__)
+_ASK_AGAIN_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """Topics named by a datastream but not listed by its source.
+
+    `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
+    """
+
+    names: frozenset[str]
+    requested_at: float
+    found: frozenset[str] = frozenset()
+
+
+class HiddenTopics:
+    """Requests topics by name every minute, and when the set of names changes."""
+
+    def __init__(
+        self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, background_calls: BackgroundCalls
+    ) -> None:
+        self._admin_of = admin_of
+        self._clock = clock
+        self._background_calls = background_calls
+        self._known: dict[DatastreamName, _Hidden] = {}
+
+    def of(self, datastream: Datastream, names: frozenset[str]) -> frozenset[str]:
+        """Return the hidden ones among the topics `names`, which the datastream selects but its source does
+        not list, according to the last response."""
+        known, name = self._known.get(datastream.name), datastream.name
+        if not names:
+            self._known.pop(name, None)
+            return frozenset()
+        now = self._clock.monotonic()
+        if known is None or known.names != names or now - known.requested_at >= _ASK_AGAIN_SECONDS:
+            known = self._known[name] = self._ask(datastream, names, now)
+        return known.found
+
+    def _ask(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
+        """Request the hidden topics; the previous result stays until there is a new result."""
+        source, before = datastream.source, self._known.get(datastream.name, _Hidden(frozenset(), -math.inf))
+        job = partial(self._admin_of(source).hidden, sorted(names))
+        failed = partial(_log.info, "cannot check missing topics", cluster=source)
+        try:
+            with Bulkhead(lambda error: failed(reason=reason_of(error)), through=(CallPending,)):
+                found = self._background_calls.ask(
+                    f"discovery at {source}", f"hidden from {datastream.name}", job
+                )
+                return _Hidden(names, now, found)
+        except CallPending:
+            return replace(before, found=before.found & names)
+        return _Hidden(names, now, before.found & names)

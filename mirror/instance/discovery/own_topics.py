@@ -1,0 +1,62 @@
+"""Topics to which the service itself writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from mirror.bulkheads import Bulkhead
+from mirror.coordination.stores.cluster_ids import BoundClusters
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.background_calls import BackgroundCalls, CallPending
+from mirror.instance.discovery.preparation import topics_at
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicDescription
+from mirror.ports import TopicAdmin
+
+_log = structlog.get_logger(__name__)
+
+
+class OwnTopics:
+    """Creates the service's topics."""
+
+    def __init__(
+        self,
+        admin_of: Callable[[ClusterRef], TopicAdmin],
+        background_calls: BackgroundCalls,
+        bound: BoundClusters,
+    ) -> None:
+        self._admin_of = admin_of
+        self._background_calls = background_calls
+        self._bound = bound
+        self._missing: dict[str, tuple[ClusterRef, TopicDescription]] = {}
+
+    def need(self, cluster: ClusterRef, topic: TopicDescription) -> None:
+        """Register a topic; `ensure` creates it."""
+        self._missing[topic.name] = (cluster, topic)
+
+    def ensure(self) -> None:
+        """Create the registered topics; the next call retries the topics that could not be created."""
+        for name, (cluster, topic) in tuple(self._missing.items()):
+            with (
+                suppress(CallPending),
+                Bulkhead(partial(_log_not_created, cluster, name), through=(CallPending,)),
+            ):
+                adjustments = self._background_calls.ask(
+                    topics_at(cluster), name, partial(self._create, cluster, topic)
+                )
+                for sentence in adjustments:
+                    _log.warning("topic setting rejected", cluster=cluster, difference=sentence)
+                del self._missing[name]
+
+    def _create(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
+        admin = self._admin_of(cluster)
+        self._bound.require(cluster, admin.cluster_id())
+        return admin.create(topic)
+
+
+def _log_not_created(cluster: ClusterRef, topic: str, error: Exception) -> None:
+    _log.warning("cannot create topic", topic=topic, cluster=cluster, reason=reason_of(error))

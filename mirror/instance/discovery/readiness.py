@@ -1,0 +1,87 @@
+"""Readiness of datastreams: permitted routes, and prepared destinations. Used by the leader's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from mirror.bulkheads import Bulkhead
+from mirror.coordination.matching import hidden_topics
+from mirror.coordination.routing.routes import RouteVerdict, in_words
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import InvalidRequest
+from mirror.instance.discovery.route_watch import written_by
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.instance.problem_board import ProblemBoard
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.plan import Plan
+from mirror.wording import counted
+
+_log = structlog.get_logger(__name__)
+
+
+class DatastreamReadiness:
+    """Judges routes, then prepares destinations. Notes problems of datastreams on the board.
+
+    `through`: failures that end the tick instead of a single datastream's step.
+    """
+
+    def __init__(
+        self, discovery: TopicDiscovery, board: ProblemBoard, through: tuple[type[Exception], ...]
+    ) -> None:
+        self._discovery = discovery
+        self._board = board
+        self._through = through
+        self._verdict = RouteVerdict({}, {})
+
+    def refused(self, judge: Callable[[], RouteVerdict]) -> Mapping[DatastreamName, str]:
+        """Return the datastreams that must not be mirrored; if `judge` fails, as of its last verdict."""
+        log = partial(_log.exception, "check of datastreams failed")
+        with Bulkhead(lambda error: log(reason=reason_of(error)), through=self._through):
+            self._verdict = judge()
+        for name, remark in self._verdict.remarks.items():
+            self._board.remark(remark, name)
+        for name, reason in self._verdict.refused.items():
+            self._board.note(InvalidRequest(reason), name)
+        return self._verdict.refused
+
+    def prepare(self, datastreams: Sequence[Datastream], plan: Plan) -> dict[DatastreamName, str]:
+        """Prepare the destinations of datastreams and return a sentence for each."""
+        sentences = {}
+        for datastream in datastreams:
+            sentences[datastream.name] = f"{datastream.status}; a cluster has not responded yet"
+            with self._board.guarding(datastream.name):
+                sentences[datastream.name] = self._prepare(datastream, plan)
+        return sentences
+
+    def _prepare(self, datastream: Datastream, plan: Plan) -> str:
+        discovery, group = self._discovery, datastream.group
+        for work in discovery.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
+            _log.info(
+                "destination topic created" if work.create else "destination topic extended",
+                datastream=datastream.name,
+                topic=work.topic.name,
+                partitions=work.topic.partitions,
+                cluster=work.cluster,
+            )
+        short = {topic: found.reason for topic, found in discovery.shortfalls(datastream).items()}
+        reasons = {**short, **self._verdict.reasons(datastream.name)}
+        if reasons:
+            raise InvalidRequest(in_words(reasons))
+        if hidden := discovery.hidden(datastream):
+            raise hidden_topics(datastream.source, hidden)
+        if objection := discovery.objection(datastream):
+            self._board.remark(objection, datastream.name)
+        for text in discovery.remarks(datastream):
+            self._board.remark(text, datastream.name)
+        differing = discovery.drift(datastream)
+        suffix = (
+            f"; {counted(len(differing), 'setting differs', 'settings differ')} "
+            f"at the destination: {differing[0]}"
+            if differing
+            else ""
+        )
+        return f"{datastream.status}{suffix}"

@@ -1,0 +1,105 @@
+"""Health that the follower reports: its workers, its lanes, the coordination store, and dropped records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from mirror.instance.health import Health
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.worker_health import WorkerHealth
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import Epoch, GroupName
+from mirror.model.metrics import Drops
+from mirror.wording import counted
+
+_log = structlog.get_logger(__name__)
+_SLOW_SECONDS: Final = 1.0
+"""Response time of the coordination store above which the store is reported as slow."""
+_PART: Final = "follower"
+_SESSION_PART: Final = "coordination session"
+"""Part of health that reports a slow store."""
+
+
+class FollowerHealth:
+    """Reports to `Health` on the follower's thread."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._is_slow = False
+        self._parts: set[str] = set()
+        self._drops: Mapping[str, Drops] = {}
+
+    @property
+    def drops(self) -> Mapping[str, Drops]:
+        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
+        any thread."""
+        return self._drops
+
+    def report_problem(self, reason: str) -> None:
+        """Report that the instance follows no plan now."""
+        self._health.report(_PART, False, reason)
+
+    def report_workers(
+        self, epoch: Epoch, lanes: Mapping[LaneKey, LaneStatus], waiting: int, workers: WorkerHealth
+    ) -> None:
+        """Report lanes and workers while the instance follows a plan. `waiting`: number of lanes that their
+        former owner has not released."""
+        down, silent, starving = workers.down, workers.silent, workers.starving
+        paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
+        self._health.report(
+            _PART,
+            not (down or silent or starving),
+            f"epoch {epoch}: {counted(len(lanes), 'lane')} in {counted(workers.running, 'worker')}, "
+            f"{paused} paused, {waiting} waiting for their former owner"
+            + (f"; {counted(down, 'worker')} ended, restart pending" if down else "")
+            + (f"; {counted(silent, 'worker does', 'workers do')} not respond" if silent else "")
+            + (
+                f"; {counted(starving, 'worker')} lost the lease although this instance has one"
+                if starving
+                else ""
+            ),
+        )
+
+    def report_store(self, answer_seconds: float, *, is_lease_over: bool) -> None:
+        """Report a slow store, as a warning while it responds within the lease: copying continues."""
+        is_slow = answer_seconds >= _SLOW_SECONDS
+        if is_lease_over:
+            reason = "has not responded for longer than the lease; lanes stop"
+            self._health.report(_SESSION_PART, False, reason)
+        elif is_slow:
+            self._health.report(
+                _SESSION_PART,
+                True,
+                f"takes {answer_seconds:.1f} s to respond: plans, pauses and moves are delayed, copying "
+                "continues",
+            )
+        else:
+            self._health.forget(_SESSION_PART)
+        if self._is_slow != is_slow:
+            self._is_slow = is_slow
+            state = "slow" if is_slow else "fast again"
+            _log.warning(f"the coordination store is {state}", answer_seconds=round(answer_seconds, 1))
+
+    def report_drops(self, drops: Mapping[str, Drops]) -> None:
+        """Report dropped measurements and events as a warning, because copying does not depend on them."""
+        self._drops = drops
+        for kind, dropped in drops.items():
+            part = f"{kind} records"
+            if dropped.reason:
+                count = counted(dropped.count, f"entry of {kind} was", f"entries of {kind} were")
+                sentence = f"{count} discarded since the start, no mirrored record: {dropped.reason}"
+                self._health.report(part, True, sentence)
+            else:
+                self._health.forget(part)
+
+    def report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
+        """Report the groups whose lanes are stalled, and drop the groups reported before."""
+        parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
+        for part in self._parts - parts.keys():
+            self._health.forget(part)
+        for part, reason in parts.items():
+            self._health.report(part, False, reason)
+        self._parts = set(parts)

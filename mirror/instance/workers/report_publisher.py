@@ -1,0 +1,88 @@
+"""Publishes what the leader must know about the lanes of this instance. Used by the follower's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.problems import TroubleStore
+from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.workers.lane_demands import demands_of, measured_demand
+from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.workers.troubles import held_back_of
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import GroupName
+from mirror.model.movement.demand import Demand
+from mirror.model.sizing.catch_up import catch_up_by_group
+from mirror.ports import Clock
+
+_SHARING_SECONDS: Final = 5.0
+_COSTS_SECONDS: Final = 15.0
+
+
+class ReportPublisher:
+    """Publishes the demand, the stalled and throttled lanes, and the costs of copying every few seconds."""
+
+    def __init__(
+        self,
+        measured: MeasuredLoads,
+        troubles: TroubleStore,
+        costs: CostStore,
+        supervisor: Supervisor,
+        clock: Clock,
+    ) -> None:
+        self._measured = measured
+        self._troubles = troubles
+        self._costs = costs
+        self._supervisor = supervisor
+        self._clock = clock
+        self._due = 0.0
+        self._costs_due: float | None = None
+        self._has_demand = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Discard what was published under a former membership."""
+        self._published: Mapping[GroupName, str] = {}
+        self._published_held_back: Mapping[GroupName, str] = {}
+        self._demands: Mapping[LaneKey, Demand] = {}
+
+    def publish(
+        self, me: LiveInstance, troubles: Mapping[GroupName, str], datastreams: Iterable[Datastream]
+    ) -> None:
+        """Publish if due. `troubles`: reasons of groups whose lanes are stalled. Raises HeadraceError."""
+        now = self._clock.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _SHARING_SECONDS
+        if troubles != self._published:
+            self._troubles.say(me.sequence, troubles)
+            self._published = troubles
+        lanes = self._supervisor.lanes
+        held_back = held_back_of(lanes)
+        if held_back != self._published_held_back:
+            self._troubles.publish_held_back(me.sequence, held_back)
+            self._published_held_back = held_back
+        self._demands = demands_of(lanes, self._demands)
+        chosen = catch_up_by_group((datastream.group, datastream.metadata) for datastream in datastreams)
+        measured = measured_demand(lanes, self._demands, chosen)
+        if measured.rates or self._has_demand:
+            self._measured.publish(me.name, measured, self._clock.now_ms())
+        self._has_demand = bool(measured.rates)
+        self._publish_costs(me, now)
+
+    def _publish_costs(self, me: LiveInstance, now: float) -> None:
+        """Publish the cost of copying on this instance, after restoring the state that was published before a
+        restart."""
+        book = self._supervisor.costs
+        if self._costs_due is None:
+            book.restore(self._costs.of(me.name))
+            self._costs_due = now + _COSTS_SECONDS
+        if now >= self._costs_due:
+            self._costs_due = now + _COSTS_SECONDS
+            book.trim(self._clock.now_ms())
+            if book.hours:
+                self._costs.put(me.name, book.hours)
