@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from headrace.__main__ import main
 from tests.documented import LOADS_CSV, Documented, documented_commands
@@ -36,9 +38,32 @@ BEFORE: Final = {
         f"{SHARED} --set system.taskPrefix=shared",
         "datastream wait shared --for caught-up --timeout 10m",
     ),
+    "slo export": ("slo import objectives.yaml --by tests",),
     "datastream create orders-back": ("datastream delete orders-back --wait",),
 }
 """Earlier steps of a reader that are in no block of the page. They may fail if already done."""
+
+OBJECTIVES: Final = """\
+apiVersion: openslo/v1
+kind: SLO
+metadata:
+  name: orders
+spec:
+  service: orders
+  indicator:
+    metadata:
+      name: orders
+    spec:
+      thresholdMetric:
+        metricSource:
+          type: Headrace
+          spec: {datastream: orders, percentile: 99.0, window: 60s}
+  timeWindow:
+  - {duration: 30d, isRolling: true}
+  budgetingMethod: Occurrences
+  objectives:
+  - {op: lte, value: 2000, targetPercent: 99.5}
+"""
 
 MAY_FIND_SOMETHING: Final = ("doctor", "monitor --once", "apply -f datastreams.yaml --check")
 """Commands whose exit status reports findings."""
@@ -106,6 +131,7 @@ def shell(
     environment = {
         "PYTHONPATH": python_path(tmp_path),
         "HEADRACE_COORDINATION__CLUSTER": "destination",
+        "HEADRACE_COMMANDS__AUDIT_KEY_FILE": str(tmp_path / "audit.pem"),
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
         "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
         **{f"HEADRACE_CLUSTERS__{name.upper()}__BOOTSTRAP_SERVERS": at for name, at in clusters.items()},
@@ -162,6 +188,12 @@ def run_page(shell: Shell, commands: list[Documented]) -> Iterator[str]:
 def test_documented_commands_do_what_their_pages_say(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "loads.csv").write_text(LOADS_CSV)
+    (tmp_path / "objectives.yaml").write_text(OBJECTIVES)
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "audit.pem").write_bytes(private)
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "audit-public.pem").write_bytes(public)
     (tmp_path / "more/views.yaml").write_text(
         "name: views\nowner: team-c\nsource: {cluster: east, topics: views}\ndestination: {cluster: west}\n"
     )
