@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from headrace.__main__ import app
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import commit_positions, group_positions, make_topic
+from tests.kafka_data import commit_positions, counts, group_positions, make_topic
 from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -41,12 +41,15 @@ def invoked(instance: RunningInstance, *words: str) -> dict[str, Any]:
 def abort_records(address: str, topic: str) -> None:
     """Write records of an aborted transaction, which are not mirrored, so that the offsets differ."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic})
+    before = counts(address, [topic])[topic]
     producer.init_transactions()
     producer.begin_transaction()
     for partition in range(PARTITIONS):
         producer.produce(topic, b"aborted", partition=partition)
     assert producer.flush(60) == 0
     producer.abort_transaction()
+    expected = before + 2 * PARTITIONS  # brokers may write the markers after the response
+    wait_until(lambda: counts(address, [topic])[topic] == expected, "the markers are written")
 
 
 @contextmanager
