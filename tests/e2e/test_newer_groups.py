@@ -14,9 +14,9 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.process.parallel import for_each
 from stack.server import Jvm
 from tests.contract.kafka.asking import BrokerClient
+from tests.contract.kafka.group_offsets import alter, commit, starts
 from tests.contract.kafka.heartbeats import share_member, streams_member
-from tests.contract.kafka.test_groups import GROUP, commit, listed
-from tests.contract.kafka.test_share_groups import alter, starts
+from tests.contract.kafka.test_groups import GROUP, listed
 from tests.e2e.conftest import instances_of
 from tests.e2e.test_group_following import PARTITIONS, abort_records
 from tests.kafka_data import Record, group_positions, make_topic, produce
