@@ -111,7 +111,8 @@ async def source_looks(
         if isinstance(offsets, HeadraceError):
             looks.append(look._replace(error=offsets))
         else:
-            mine = {place: offset for place, offset in offsets.items() if topics.matches(place.topic)}
+            selected = {topic for topic in {place.topic for place in offsets} if topics.matches(topic)}
+            mine = {place: offset for place, offset in offsets.items() if place.topic in selected}
             looks.append(look._replace(offsets=mine))
     return looks
 
