@@ -100,8 +100,15 @@ def consumer_of(address: str, group: str, protocol: str = CLASSIC) -> Iterator[C
 def member_of(address: str, group: str, kind: str, topic: str) -> Iterator[Reader]:
     """Yield a member that leaves its group with the context."""
     if kind == SHARE:
-        more = {"share.acknowledgement.mode": "explicit", "max.poll.records": _MOST_AT_ONCE}
-        share = ShareConsumer({**_CLIENT, **more, "bootstrap.servers": address, "group.id": group})
+        share = ShareConsumer(
+            {
+                **_CLIENT,
+                "bootstrap.servers": address,
+                "group.id": group,
+                "share.acknowledgement.mode": "explicit",
+                "max.poll.records": _MOST_AT_ONCE,
+            }
+        )
         with closing(share):
             share.subscribe([topic])
             yield _ShareReader(share)
