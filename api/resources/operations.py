@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
 from api.fleet.dependencies import ReadsDep
-from api.http.problems import RecordAnswer, by_value, problems
-from mirror.coordination.operations.operation import Operation, OperationKind, OperationState
+from api.http.problems import problems
+from api.resources.plan_answers import OperationAnswer
+from mirror.coordination.operations.operation import Operation
 
 router = APIRouter(prefix="/v1/operations", tags=["operations"])
-
-
-@dataclass(frozen=True)
-class OperationAnswer(Operation, RecordAnswer):
-    """Long-running request of a caller. Times are epoch ms."""
-
-    DESCRIPTIONS: ClassVar = {
-        "id": "Id for `/v1/operations/{operation}`.",
-        "kind": "Kind of request; `other`: this instance cannot read the request.",
-        "datastream": "Datastream; for a request that is planned, the group whose tasks are planned.",
-        "state": (
-            "`queued`: the leader has not processed it; `running`: tasks are being stopped; `done`: the "
-            "plan in force implements it, or no longer contains the stopped or deleted datastream; "
-            "`failed`: it was not carried out."
-        ),
-        "requested_by": "Requester; empty if the request named none.",
-        "created_ms": "Time of the request (epoch ms); null if not recorded.",
-        "finished_ms": "Time at which the operation finished (epoch ms); null if it has not, or is unknown.",
-        "sentence": "Progress or result, or reason of a failure.",
-        "plan_epoch": (
-            "Epoch of the plan that implements the request, once done; null for a stop and a deletion."
-        ),
-    }
-
-    kind: Annotated[OperationKind, by_value(OperationKind)]
-    state: Annotated[OperationState, by_value(OperationState)]
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:

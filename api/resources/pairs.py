@@ -83,7 +83,9 @@ class PairAnswer(AnswerModel):
     problems: list[str]
     plan: list[PlannedStepAnswer]
     """Remaining steps of the operation in progress; if there is none, the steps of a switch-over to the other
-    cluster."""
+    cluster, or of the failback after a failover."""
+    failover: list[PlannedStepAnswer]
+    """Steps of a failover to the other cluster; empty during an operation and after a failover."""
     history: list[PastSwitchover]
     """Past operations, oldest first."""
 

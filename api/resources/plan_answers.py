@@ -1,4 +1,7 @@
-"""The current plan and proposed plans on /v1: their tasks, moves and reasons."""
+"""The current plan and proposed plans on /v1: their tasks, moves and reasons; operations that carry them out.
+
+Commands use these models, so this module does not import FastAPI.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from api.http.problems import RecordAnswer, SharedFields, StrictModel, by_value
-from api.resources.operations import OperationAnswer
 from mirror.coordination.acting.effect import effect_of
+from mirror.coordination.operations.operation import Operation, OperationKind, OperationState
 from mirror.coordination.planning import Decision
 from mirror.coordination.proposed.proposal_store import StoredProposal
 from mirror.coordination.stores.problems import reason_of
@@ -22,6 +25,32 @@ from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 
 LoadsFrom = Literal["leader", "stored"]
 """Origin of the loads of a dry run."""
+
+
+@dataclass(frozen=True)
+class OperationAnswer(Operation, RecordAnswer):
+    """Long-running request of a caller. Times are epoch ms."""
+
+    DESCRIPTIONS: ClassVar = {
+        "id": "Id for `/v1/operations/{operation}`.",
+        "kind": "Kind of request; `other`: this instance cannot read the request.",
+        "datastream": "Datastream; for a request that is planned, the group whose tasks are planned.",
+        "state": (
+            "`queued`: the leader has not processed it; `running`: tasks are being stopped; `done`: the "
+            "plan in force implements it, or no longer contains the stopped or deleted datastream; "
+            "`failed`: it was not carried out."
+        ),
+        "requested_by": "Requester; empty if the request named none.",
+        "created_ms": "Time of the request (epoch ms); null if not recorded.",
+        "finished_ms": "Time at which the operation finished (epoch ms); null if it has not, or is unknown.",
+        "sentence": "Progress or result, or reason of a failure.",
+        "plan_epoch": (
+            "Epoch of the plan that implements the request, once done; null for a stop and a deletion."
+        ),
+    }
+
+    kind: Annotated[OperationKind, by_value(OperationKind)]
+    state: Annotated[OperationState, by_value(OperationState)]
 
 
 class TaskAnswer(BaseModel):

@@ -1,13 +1,20 @@
 """Failovers of consumer groups at random times under load: Headrace compared with MirrorMaker 2.
 
-Both mirrors copy one topic between the same clusters, each into a separate topic, and each keeps the
-positions of separate groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end, with
-the classic protocol or KIP-848. Its consumer stops at a random time, and the failover uses the positions that
-the destination has at that time, as if the source were lost. Each group is one failover at a separate time,
-while the mirrors and other groups continue. Then the group continues at the destination, commits, and
-restarts: its position there must stay. In the environment:
+Both mirrors copy one topic between the same clusters of Kafka 4.4, each into a separate topic, and each keeps
+the positions of separate groups. A group reads at the source, 1, 1,000 or 1,000,000 records behind the end:
+classic groups and those of KIP-848 with both mirrors, streams groups and share groups with Headrace. Its
+consumer stops at a random time, and the failover uses the positions that the destination has at that time, as
+if the source were lost. Each group is one failover at a separate time, while the mirrors and other groups
+continue. Then the group continues at the destination and commits: its position there must stay, with a member
+and after this member has left.
 
-    BENCH_FAILOVERS=102          for each mirror
+A share group releases each fiftieth record once, so it acknowledges later records first. Records that it has
+acknowledged count as read again if they are delivered again at the destination. A position is set forward if
+the mirror learns after the failover that the group has read further at the source, which still runs.
+
+In the environment:
+
+    BENCH_FAILOVERS=108          for each mirror
     BENCH_AT_ONCE=20             groups that read at the same time
     BENCH_RATE=200               records/s
     BENCH_INTERVAL=0.1           seconds between rounds of Headrace; MirrorMaker 2 takes whole seconds
@@ -32,15 +39,17 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from bench.group.rig.failover import Case, Failover, Outcome
+from bench.group.rig.readers import KINDS, set_positions
 from bench.group.rig.traffic import PARTITIONS, Traffic
 from bench.mirror.rig.clusters import Pair, Topics, clusters
 from bench.mirror.rig.engines import Work, mirror_maker
 from mirror.protocol.batches.compression import Codec
+from mirror.protocol.control.groups import CLASSIC, CONSUMER
+from stack.jars.coordinates import KAFKA_RELEASES, NEWER_KAFKA
 from stack.wait import wait_until
-from tests.kafka_data import commit_positions
 from tests.running import RunningInstance
 
-_FAILOVERS: Final = int(os.environ.get("BENCH_FAILOVERS", "102"))
+_FAILOVERS: Final = int(os.environ.get("BENCH_FAILOVERS", "108"))
 _AT_ONCE: Final = int(os.environ.get("BENCH_AT_ONCE", "20"))
 _RATE: Final = float(os.environ.get("BENCH_RATE", "200"))
 _INTERVAL: Final = float(os.environ.get("BENCH_INTERVAL", "0.1"))
@@ -53,7 +62,7 @@ _HEADRACE: Final = "Headrace"
 _MIRROR_MAKER: Final = "MirrorMaker 2"
 _COPIES: Final = {_HEADRACE: f"copy.{_TOPIC}", _MIRROR_MAKER: _TOPIC}
 _PREFIXES: Final = {_HEADRACE: "orders", _MIRROR_MAKER: "mm2"}
-_PROTOCOLS: Final = ("classic", "consumer")
+_KINDS: Final = {_HEADRACE: KINDS, _MIRROR_MAKER: (CLASSIC, CONSUMER)}
 _BEHIND: Final = (1, 1_000, 1_000_000)
 _SETTINGS: Final = {
     "source->target.groups": "mm2-.*",
@@ -69,13 +78,13 @@ def main() -> None:
     """Print the table."""
     chance = Random(1)
     cases = _cases()
-    with clusters() as pair:
+    with clusters(jar_set=NEWER_KAFKA) as pair:
         Topics(pair.source).create(_TOPIC, PARTITIONS)
         traffic = Traffic(pair.source.address, _TOPIC)
         traffic.abort()
         traffic.write(_BACKLOG)
-        for case in cases:  # MirrorMaker 2 knows them before the first failover
-            commit_positions(pair.source.address, case.group, {(_TOPIC, n): 1 for n in range(PARTITIONS)})
+        for case in cases:  # the mirrors know the groups before the first failover
+            set_positions(pair.source.address, case.group, case.kind, _TOPIC, [1] * PARTITIONS)
         with _mirrors(pair), traffic.running(_RATE):
             _wait_for_copies(pair, traffic)
             began = time.monotonic()
@@ -92,11 +101,11 @@ def main() -> None:
 
 def _cases() -> list[Case]:
     """Return the groups of both mirrors in alternation."""
-    kinds = list(product(_PROTOCOLS, _BEHIND))
+    kinds = {mirror: list(product(_KINDS[mirror], _BEHIND)) for mirror in _COPIES}
     return [
-        Case(mirror, f"{_PREFIXES[mirror]}-{number}", _COPIES[mirror], *kinds[number % len(kinds)])
+        Case(mirror, f"{_PREFIXES[mirror]}-{number}", copy, *kinds[mirror][number % len(kinds[mirror])])
         for number in range(_FAILOVERS)
-        for mirror in (_HEADRACE, _MIRROR_MAKER)
+        for mirror, copy in _COPIES.items()
     ]
 
 
@@ -132,8 +141,8 @@ def _wait_for_copies(pair: Pair, traffic: Traffic) -> None:
     for copy in _COPIES.values():
         wait_until(partial(_has_backlog, target, copy), _PATIENCE_SECONDS, f"the backlog in {copy}")
     print(
-        f"{traffic.records:,} records, {_RATE:g} records/s, 2 partitions, rounds every {_INTERVAL:g} s"
-        f" (MirrorMaker 2: {_WHOLE_INTERVAL} s)"
+        f"brokers of Kafka {KAFKA_RELEASES[NEWER_KAFKA]}, {traffic.records:,} records, {_RATE:g} records/s,"
+        f" {PARTITIONS} partitions, rounds every {_INTERVAL:g} s (MirrorMaker 2: {_WHOLE_INTERVAL} s)"
     )
 
 
@@ -144,26 +153,24 @@ def _has_backlog(target: Topics, copy: str) -> bool:
 def _print(outcomes: Sequence[Outcome], seconds: float) -> None:
     print(f"{len(outcomes)} failovers in {seconds:.0f} s, each at a random time; records of a group")
     print(
-        f"  {'mirror':15}{'protocol':10}{'behind':>10}{'failovers':>11}{'skipped':>9}{'read again: p50':>17}"
-        f"{'p99':>11}{'max':>11}{'max s':>9}{'no position':>13}{'set back':>10}{'set forward':>13}"
+        f"  {'mirror':15}{'type':10}{'behind':>10}{'failovers':>11}{'skipped':>9}{'read again: p50':>17}"
+        f"{'max':>11}{'max s':>9}{'no position':>13}{'overruled':>11}{'set back':>10}{'set forward':>13}"
     )
-    for mirror, protocol, behind in product(_COPIES, _PROTOCOLS, _BEHIND):
-        found = [
-            outcome
-            for outcome in outcomes
-            if (outcome.case.mirror, outcome.case.protocol, outcome.case.behind) == (mirror, protocol, behind)
-        ]
-        if found:
-            print(f"  {mirror:15}{protocol:10}{behind:>10,}{_row(found)}")
+    for mirror, kinds in _KINDS.items():
+        for kind, behind in product(kinds, _BEHIND):
+            wanted = (mirror, kind, behind)
+            found = [one for one in outcomes if (one.case.mirror, one.case.kind, one.case.behind) == wanted]
+            if found:
+                print(f"  {mirror:15}{kind:10}{behind:>10,}{_row(found)}")
 
 
 def _row(found: Sequence[Outcome]) -> str:
-    again = sorted(outcome.read_again for outcome in found)
-    p99 = again[min(len(again) - 1, int(len(again) * 0.99))]
+    again = [outcome.read_again for outcome in found]
     return (
         f"{len(found):>11}{sum(outcome.skipped for outcome in found):>9,}"
-        f"{statistics.median(again):>17,.0f}{p99:>11,}{again[-1]:>11,}{again[-1] / _RATE:>9.1f}"
+        f"{statistics.median(again):>17,.0f}{max(again):>11,}{max(again) / _RATE:>9.1f}"
         f"{sum(outcome.missing > 0 for outcome in found):>13}"
+        f"{sum(outcome.overruled > 0 for outcome in found):>11}"
         f"{sum(outcome.moved_back > 0 for outcome in found):>10}"
         f"{sum(outcome.moved_forward > 0 for outcome in found):>13}"
     )

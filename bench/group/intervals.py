@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from typing import Final
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
+from bench.group.rig.traffic import Traffic
 from bench.mirror.rig.clusters import Pair, Topics, clusters
 from tests.kafka_data import commit_positions
 from tests.running import RunningInstance
@@ -41,27 +42,25 @@ _PARTITIONS: Final = 8
 _TOPIC: Final = "bench-intervals"
 _PROGRESS: Final = "headrace-progress"
 _COMMIT_SECONDS: Final = 0.25
-_TICK_SECONDS: Final = 0.02
 _SAMPLE_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 8.0
 _REQUEST_SECONDS: Final = 30.0
 
 
-class Writer:
-    """Writer of records and of positions of groups, on its own thread. `commits`: monotonic time and total of
+class Committer:
+    """Commits of groups at the end of the topic, on a separate thread. `commits`: monotonic time and total of
     the positions of each commit of the first group."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, traffic: Traffic) -> None:
         self.commits: list[tuple[float, int]] = []
-        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5})
+        self._traffic = traffic
         self._groups = [consumer_of(address, f"group-{number}") for number in range(_MOVING)]
-        self._ends = [0] * _PARTITIONS
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Write within the context."""
+        """Commit within the context."""
         stopping = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stopping,), name="writer")
+        thread = threading.Thread(target=self._run, args=(stopping,), name="committer")
         thread.start()
         try:
             yield
@@ -72,26 +71,12 @@ class Writer:
                 consumer.close()
 
     def _run(self, stopping: threading.Event) -> None:
-        began, written, next_commit = time.monotonic(), 0, 0.0
-        while not stopping.wait(_TICK_SECONDS):
-            now = time.monotonic()
-            while written < (now - began) * _RATE:
-                self._producer.produce(
-                    _TOPIC, b"x" * 100, partition=written % _PARTITIONS, on_delivery=self._delivered
-                )
-                written += 1
-            self._producer.poll(0)
-            if now >= next_commit:
-                next_commit = now + _COMMIT_SECONDS
-                places = [TopicPartition(_TOPIC, number, end) for number, end in enumerate(self._ends)]
-                for consumer in self._groups:
-                    consumer.commit(offsets=places, asynchronous=False)
-                self.commits.append((time.monotonic(), sum(self._ends)))
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is not None:
-            raise RuntimeError(str(error))
-        self._ends[message.partition()] = message.offset() + 1  # type: ignore[attr-defined]
+        while not stopping.wait(_COMMIT_SECONDS):
+            ends = self._traffic.ends
+            places = [TopicPartition(_TOPIC, number, end) for number, end in enumerate(ends)]
+            for consumer in self._groups:
+                consumer.commit(offsets=places, asynchronous=False)
+            self.commits.append((time.monotonic(), sum(ends)))
 
 
 def consumer_of(address: str, group: str) -> Consumer:
@@ -105,7 +90,8 @@ def main() -> None:
         Topics(pair.source).create(_TOPIC, _PARTITIONS)
         for number in range(_GROUPS):
             commit_positions(pair.source.address, f"group-{number}", {(_TOPIC, n): 1 for n in range(8)})
-        writer = Writer(pair.source.address)
+        traffic = Traffic(pair.source.address, _TOPIC, _PARTITIONS, digits=100)
+        committer = Committer(pair.source.address, traffic)
         environment = {
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
@@ -122,7 +108,7 @@ def main() -> None:
                 "metadata": {"owner": "bench"},
             }
             instance.rest.post("/v1/datastreams", definition)
-            with writer.running():
+            with traffic.running(_RATE), committer.running():
                 print(
                     f"{_GROUPS} groups of {_PARTITIONS} partitions, {_MOVING} of them at the end and"
                     f" committing every {_COMMIT_SECONDS} s; {_RATE:g} records/s"
@@ -132,12 +118,12 @@ def main() -> None:
                     f"{'age p50, s':>12}{'max, s':>8}"
                 )
                 for interval in _INTERVALS:
-                    print(_row(pair, instance, writer, interval), flush=True)
+                    print(_row(pair, instance, committer, interval), flush=True)
         finally:
             instance.stop()
 
 
-def _row(pair: Pair, instance: RunningInstance, writer: Writer, interval: float) -> str:
+def _row(pair: Pair, instance: RunningInstance, committer: Committer, interval: float) -> str:
     groups = {"include": "group-.*" if interval else None, "interval_seconds": interval or 5}
     instance.rest.patch("/v1/datastreams/orders", {"groups": groups}, "*")
     time.sleep(_SETTLE_SECONDS)
@@ -145,7 +131,7 @@ def _row(pair: Pair, instance: RunningInstance, writer: Writer, interval: float)
     workers = [child for child in control.children() if "headrace.worker" in child.cmdline()]
     before = _cpu([control]), _cpu(workers), _progress_bytes(pair)
     began = time.monotonic()
-    ages = _ages(pair, writer, began + _SECONDS) if interval else []
+    ages = _ages(pair, committer, began + _SECONDS) if interval else []
     time.sleep(max(began + _SECONDS - time.monotonic(), 0.0))
     seconds = time.monotonic() - began
     after = _cpu([control]), _cpu(workers), _progress_bytes(pair)
@@ -155,7 +141,7 @@ def _row(pair: Pair, instance: RunningInstance, writer: Writer, interval: float)
     return f"{row}{statistics.median(ages):>12.2f}{max(ages):>8.2f}" if ages else row
 
 
-def _ages(pair: Pair, writer: Writer, until: float) -> list[float]:
+def _ages(pair: Pair, committer: Committer, until: float) -> list[float]:
     """Return samples of the age of the first group's position at the destination, in seconds."""
     places = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
     consumer = consumer_of(pair.target.address, "group-0")
@@ -164,7 +150,7 @@ def _ages(pair: Pair, writer: Writer, until: float) -> list[float]:
         while (now := time.monotonic()) < until:
             found = consumer.committed(places, timeout=_REQUEST_SECONDS)
             position = sum(max(place.offset, 0) for place in found)
-            commits = writer.commits[-200:]
+            commits = committer.commits[-200:]
             index = bisect_right([total for _, total in commits], position)
             ages.append(max(now - commits[index][0], 0.0) if index < len(commits) else 0.0)
             time.sleep(_SAMPLE_SECONDS)

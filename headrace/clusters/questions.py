@@ -16,6 +16,7 @@ from mirror.jobs.dr.log import StateCopy
 from mirror.jobs.dr.operation import PairState
 from mirror.jobs.groups.follower import stored_groups
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
+from mirror.jobs.groups.source import with_kind
 from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
 from mirror.jobs.translate_job import GroupPositions, TranslateJob, committed_at
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -72,11 +73,12 @@ class ClusterQuestions:
         return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
-        """Return the committed positions of a consumer group on both sides."""
+        """Return the committed positions of a group on both sides, or the start offsets of a share group."""
         here, there = job.sides
+        kind = self._answer(here, lambda bench: with_kind(bench, job)).kind
         return GroupPositions(
-            self._answer(here, lambda bench: committed_at(bench.cluster(here), job.group)),
-            self._answer(there, lambda bench: committed_at(bench.cluster(there), job.target_group)),
+            self._answer(here, lambda bench: committed_at(bench.cluster(here), job.group, kind)),
+            self._answer(there, lambda bench: committed_at(bench.cluster(there), job.target_group, kind)),
         )
 
     def _answer(self, cluster: ClusterRef, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:

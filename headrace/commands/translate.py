@@ -57,25 +57,30 @@ def translate(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions on the other cluster.
+    """Commit a group's positions on the other cluster.
 
-    Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
-    or if the group reads no mirrored topic. If the source does not respond, the command uses the positions of
-    the last synchronisation (see the option groups of datastreams), and shows their age.
+    Translation is exact to the record. The positions of a share group are its start offsets. Exits with 1 if
+    a position of a mirrored topic cannot be translated, or if the group reads no mirrored topic. If the
+    source does not respond, the command uses the positions of the last synchronisation (see the option groups
+    of datastreams), and shows their age.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.durations import duration_seconds
-    from headrace.console.terminal import print_json
+    from headrace.console.terminal import note, print_json
+    from headrace.dr.groups import redelivery_note
     from mirror.errors import Unreachable
     from mirror.jobs.groups.failover import plan_without_source
+    from mirror.jobs.groups.source import with_kind
     from mirror.jobs.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
+    from mirror.protocol.control.groups import SHARE
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
     seconds = duration_seconds(timeout)
     with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
         as_of_ms = None
         try:
+            job = bench.run(with_kind(bench, job))
             moves = _when_reached(lambda: bench.run(plan_translation(bench, job)), seconds)
         except Unreachable as error:
             if back:
@@ -84,9 +89,11 @@ def translate(
             job = replace(job, kind=kind)
             _note_age(str(error), as_of_ms, bench.clock.now_ms())
         done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
+    if job.kind == SHARE:
+        note(redelivery_note(job.target_group))
     if as_json:
         positions = [move.to_json() for move in moves]
-        print_json({"committed": done, "as_of_ms": as_of_ms, "positions": positions})
+        print_json({"committed": done, "as_of_ms": as_of_ms, "kind": job.kind, "positions": positions})
     else:
         _show_moves(job.target_group, moves, None if dry_run else done)
     _judge(job, moves)

@@ -135,6 +135,7 @@ class PairView:
             "topics": topics,
             "problems": problems,
             "plan": [] if state is None else _plan(state, settings),
+            "failover": [] if state is None or operation or fork else _plan(state, settings, Kind.FAILOVER),
             "history": []
             if state is None
             else [past.abridged.model_dump(mode="json") for past in state.history],
@@ -153,11 +154,11 @@ def _lag_problems(topics: Iterable[Mapping[str, Any]], settings: PairSettings) -
     return problems
 
 
-def _plan(state: PairState, settings: PairSettings) -> list[dict[str, Any]]:
+def _plan(state: PairState, settings: PairSettings, kind: Kind = Kind.SWITCHOVER) -> list[dict[str, Any]]:
     """Return the remaining steps of the operation in progress. If no operation is in progress, return the
-    steps of a switch-over to the other cluster, or of the failback after a failover."""
+    steps of an operation to the other cluster, or of the failback after a failover."""
     if state.operation is None:
-        kind = Kind.SWITCHOVER if state.fork is None else Kind.FAILBACK
+        kind = kind if state.fork is None else Kind.FAILBACK
         target = settings.other(state.active) if state.fork is None else state.active
         state = begin(state, target, "", 0, "", kind)
     return plan_of(state, operation_of(state), settings)

@@ -45,6 +45,8 @@ def test_pairs_and_groups_are_shown_and_nothing_can_be_changed(serve: Serve, ope
     )
     expect(hostile.get_by_text("undone")).to_contain_text(HOSTILE)
     expect(hostile.locator("tbody").last.locator("tr")).to_have_count(1)
+    expect(hostile).to_contain_text("LOSS_ACCEPTED")
+    expect(running).not_to_contain_text("LOSS_ACCEPTED")
     expect(running.locator("tr[aria-current=step]")).to_contain_text("DRAINED")
     expect(running.locator("tbody").first).to_contain_text("unknown")
     expect(unknown).to_contain_text("the store does not respond")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from headrace.__main__ import app
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import commit_positions, group_positions, make_topic
+from tests.kafka_data import commit_positions, counts, group_positions, make_topic
 from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -39,7 +39,7 @@ def invoked(instance: RunningInstance, *words: str) -> dict[str, Any]:
 
 
 def abort_records(address: str, topic: str) -> None:
-    """Write records of an aborted transaction, which are not mirrored, so that the offsets differ."""
+    """Write records of an aborted transaction to a new topic. They are not mirrored, so offsets differ."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic})
     producer.init_transactions()
     producer.begin_transaction()
@@ -47,6 +47,8 @@ def abort_records(address: str, topic: str) -> None:
         producer.produce(topic, b"aborted", partition=partition)
     assert producer.flush(60) == 0
     producer.abort_transaction()
+    # Brokers may write the markers after the response.
+    wait_until(lambda: counts(address, [topic])[topic] == 2 * PARTITIONS, "the markers are written")
 
 
 @contextmanager

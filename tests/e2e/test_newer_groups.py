@@ -14,11 +14,11 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.process.parallel import for_each
 from stack.server import Jvm
 from tests.contract.kafka.asking import BrokerClient
+from tests.contract.kafka.group_offsets import alter, commit, starts
 from tests.contract.kafka.heartbeats import share_member, streams_member
-from tests.contract.kafka.test_groups import GROUP, commit, listed
-from tests.contract.kafka.test_share_groups import alter, starts
+from tests.contract.kafka.test_groups import GROUP, listed
 from tests.e2e.conftest import instances_of
-from tests.e2e.test_group_following import PARTITIONS, abort_records
+from tests.e2e.test_group_following import PARTITIONS, abort_records, invoked
 from tests.kafka_data import Record, group_positions, make_topic, produce
 from tests.patience import wait_until
 from tests.running import RunningInstance
@@ -92,6 +92,13 @@ def test_start_offsets_and_positions_follow(pair: KafkaPair, tmp_path: Path, ser
         wait_until(lambda: streams_position() == 40 - ABORTED, "the position has followed")
         assert alter(source, SHARE, (TOPIC, 0, 10)) == [0]
         wait_until(lambda: starts(target, SHARE) == {0: 10 - ABORTED}, "the reset has followed")
+        sides = ("--source", "source", "--destination", "destination", "--state", "orders")
+        found = invoked(instance, "translate", *sides, "--group", SHARE, "--as-group", f"{SHARE}-2")
+        assert (found["kind"], found["committed"]) == ("share", 1)
+        assert starts(target, f"{SHARE}-2") == {0: 10 - ABORTED}
+        path = f"/v1/datastreams/orders/translation/groups/{SHARE}"
+        (position,) = instance.rest.get(path)["positions"]
+        assert (position["offset"], position["to_offset"]) == (10, 10 - ABORTED)
         with share_member(target, SHARE, TOPIC), streams_member(target, STREAMS, TOPIC, TOPIC):
             assert alter(source, SHARE, (TOPIC, 0, 60)) == [0]
             assert commit(source, STREAMS, TOPIC, 60) == 0

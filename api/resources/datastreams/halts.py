@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from api.http.problems import SharedFields, StrictModel
-from api.resources.operations import OperationAnswer
+from api.resources.plan_answers import OperationAnswer
 from mirror.model import bounds
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import PartitionPause

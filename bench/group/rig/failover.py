@@ -1,87 +1,61 @@
-"""Failover of one consumer group: it reads at the source, is cut off at a random time, and continues."""
+"""Failover of one group: it reads at the source, is cut off at a random time, and continues."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
+from bench.group.rig.readers import consumer_of, member_of, positions, set_positions
 from bench.group.rig.traffic import PARTITIONS, Traffic
 from bench.mirror.rig.clusters import Pair
-from tests.kafka_data import commit_positions, group_positions
 
 _COMMIT_SECONDS: Final = 0.25
-_MOST_AT_ONCE: Final = 200
-_JOIN_SECONDS: Final = 30.0
+_AT_MOST: Final = 200
 _REQUEST_SECONDS: Final = 30.0
 _READING_SECONDS: Final = (6.0, 14.0)
 """Shortest and longest time for which a group reads before it is cut off."""
 _AT_TARGET_SECONDS: Final = 1.5
+_MEMBER_SECONDS: Final = 2.0
+"""Time for which the group has a member at the destination after its commit."""
 _EMPTY_SECONDS: Final = 4.0
-"""Time for which the group has no members at the destination after its consumer has restarted."""
+"""Time for which the group then has no members at the destination."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A group. `mirror`: of its positions; `copy`: its topic at the destination; `behind`: records."""
+    """A group. `mirror`: of its positions; `copy`: its topic at the destination; `kind`: type of the group;
+    `behind`: records."""
 
     mirror: str
     group: str
     copy: str
-    protocol: str
+    kind: str
     behind: int
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Records of all partitions. `missing`: partitions without a position at the destination; all their
-    records before the source position count as read again. `moved_back`, `moved_forward`: partitions whose
-    position was changed after the group had committed at the destination."""
+    records before the source position count as read again. `overruled`: partitions whose position was changed
+    while the group had a member at the destination. `moved_back`, `moved_forward`: partitions whose position
+    was changed after this member had left."""
 
     case: Case
     skipped: int
     read_again: int
     missing: int
+    overruled: int
     moved_back: int
     moved_forward: int
 
 
-def places(topic: str) -> list[TopicPartition]:
-    """Return all partitions of a topic."""
-    return [TopicPartition(topic, number) for number in range(PARTITIONS)]
-
-
-@contextmanager
-def consumer_of(address: str, group: str, protocol: str = "classic") -> Iterator[Consumer]:
-    """Yield a consumer that commits only when asked, and leaves its group with the context."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "queued.min.messages": 1000,
-            "queued.max.messages.kbytes": 1024,
-            "fetch.wait.max.ms": 100,
-            "log_level": 0,
-        }
-    )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
 class Failover:
-    """One group from its first record at the source to its restart at the destination."""
+    """One group from its first record at the source to the time after its member at the destination."""
 
     def __init__(self, pair: Pair, topic: str, traffic: Traffic, case: Case, chance: Random) -> None:
         self._pair = pair
@@ -92,50 +66,47 @@ class Failover:
 
     def run(self) -> Outcome:
         """Return how the group has continued."""
-        case, source, target = self._case, self._pair.source.address, self._pair.target.address
+        case = self._case
         each = max(case.behind // PARTITIONS, 1)
-        start = {(self._topic, n): self._traffic.offset(n, each) for n in range(PARTITIONS)}
-        commit_positions(source, case.group, start)
-        here, there = self._read_at_source()
+        start = [self._traffic.offset(number, each) for number in range(PARTITIONS)]
+        set_positions(self._pair.source.address, case.group, case.kind, self._topic, start)
+        here, there, acknowledged = self._read_at_source()
         wanted = [self._traffic.number(number, offset) for number, offset in enumerate(here)]
         found = [self._number_at(number, offset) for number, offset in enumerate(there)]
-        committed = self._read_at_target()
-        threading.Event().wait(_EMPTY_SECONDS)
-        after = group_positions(target, case.group, case.copy, PARTITIONS)
-        pairs = list(zip(wanted, found, strict=True))
-        moves = list(zip(committed, after, strict=True))
+        losses = [_losses(*place) for place in zip(wanted, found, acknowledged, strict=True)]
+        committed, kept, after = self._read_at_target()
         return Outcome(
             case,
-            skipped=sum(max(there - here, 0) for here, there in pairs),
-            read_again=sum(max(here - there, 0) for here, there in pairs),
+            skipped=sum(skipped for skipped, _ in losses),
+            read_again=sum(again for _, again in losses),
             missing=sum(offset < 0 for offset in there),
-            moved_back=sum(offset < before for before, offset in moves),
-            moved_forward=sum(offset > before for before, offset in moves),
+            overruled=sum(one != other for one, other in zip(committed, kept, strict=True)),
+            moved_back=sum(one < other for one, other in zip(after, kept, strict=True)),
+            moved_forward=sum(one > other for one, other in zip(after, kept, strict=True)),
         )
 
-    def _read_at_source(self) -> tuple[list[int], list[int]]:
+    def _read_at_source(self) -> tuple[list[int], list[int], list[set[int]]]:
         """Read as fast as records are written, at the distance of the case, and stop without a final commit.
 
-        Return the positions on both clusters at that time; those of the destination are read first.
+        Return the positions on both clusters at that time; those of the destination are read first. Also
+        return the numbers of the records that a share group has acknowledged.
         """
-        case, traffic = self._case, self._traffic
-        with consumer_of(self._pair.source.address, case.group, case.protocol) as consumer:
-            consumer.subscribe([self._topic])
-            self._wait_for_assignment(consumer)
+        case, traffic, source = self._case, self._traffic, self._pair.source.address
+        with member_of(source, case.group, case.kind, self._topic) as reader:
             until = time.monotonic() + self._chance.uniform(*_READING_SECONDS)
             begun, count, committed, next_commit = traffic.records, 0, 0, 0.0
             while (now := time.monotonic()) < until:
-                allowed = min(traffic.records - begun - count, _MOST_AT_ONCE)
+                allowed = traffic.records - begun - count
                 if allowed > 0:
-                    count += len(consumer.consume(allowed, timeout=0.05))
+                    count += reader.read(allowed)
                 else:
                     time.sleep(0.02)
                 if count > committed and now >= next_commit:
                     committed, next_commit = count, now + _COMMIT_SECONDS
-                    consumer.commit(asynchronous=False)
-            there = group_positions(self._pair.target.address, case.group, case.copy, PARTITIONS)
-            here = group_positions(self._pair.source.address, case.group, self._topic, PARTITIONS)
-            return here, there
+                    reader.commit()
+            there = positions(self._pair.target.address, case.group, case.kind, case.copy)
+            here = positions(source, case.group, case.kind, self._topic)
+            return here, there, reader.acknowledged
 
     def _number_at(self, partition: int, offset: int) -> int:
         """Return the number of the first record at or after an offset of the destination; 0 for no offset.
@@ -153,25 +124,27 @@ class Failover:
                         return int(message.value() or b"")
         raise TimeoutError(f"{self._case.copy}-{partition} has no record at {offset}")
 
-    def _read_at_target(self) -> list[int]:
-        """Continue at the destination for a while; return the committed positions."""
-        case = self._case
-        with consumer_of(self._pair.target.address, case.group, case.protocol) as consumer:
-            consumer.subscribe([case.copy])
-            self._wait_for_assignment(consumer)
+    def _read_at_target(self) -> tuple[list[int], list[int], list[int]]:
+        """Continue at the destination for a while. Return the positions there after the commit, after a time
+        with a member, and after a time without members."""
+        place = self._pair.target.address, self._case.group, self._case.kind, self._case.copy
+        with member_of(*place) as reader:
             until = time.monotonic() + _AT_TARGET_SECONDS
             while time.monotonic() < until:
-                consumer.consume(_MOST_AT_ONCE, timeout=0.1)
-            wanted = [place for place in consumer.position(places(case.copy)) if place.offset >= 0]
-            if wanted:
-                consumer.commit(offsets=wanted, asynchronous=False)
-            found = consumer.committed(places(case.copy), timeout=_REQUEST_SECONDS)
-            return [place.offset for place in found]
+                reader.read(_AT_MOST)
+            reader.commit()
+            committed = positions(*place)
+            threading.Event().wait(_MEMBER_SECONDS)
+            kept = positions(*place)
+        threading.Event().wait(_EMPTY_SECONDS)
+        return committed, kept, positions(*place)
 
-    def _wait_for_assignment(self, consumer: Consumer) -> None:
-        """Wait until all partitions are assigned."""
-        until = time.monotonic() + _JOIN_SECONDS
-        while len(consumer.assignment()) < PARTITIONS:
-            if time.monotonic() > until:
-                raise TimeoutError(f"group {self._case.group} got no partitions")
-            consumer.consume(1, timeout=0.1)
+
+def _losses(here: int, there: int, acknowledged: set[int]) -> tuple[int, int]:
+    """Return how many records of a partition the group has skipped, and how many it reads again.
+
+    `here`, `there`: number of the first record after its position at the source and at the destination.
+    `acknowledged`: numbers of records that a share group has acknowledged, also after its position.
+    """
+    skipped = sum(number not in acknowledged for number in range(here, there))
+    return skipped, max(here - there, 0) + sum(number >= max(here, there) for number in acknowledged)

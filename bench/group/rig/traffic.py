@@ -12,6 +12,8 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 PARTITIONS: Final = 2
+ABORTED: Final = b"aborted"
+"""Value of records of aborted transactions."""
 _TICK_SECONDS: Final = 0.02
 _ABORT_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 120.0
@@ -19,27 +21,35 @@ _PATIENCE_SECONDS: Final = 120.0
 
 class Traffic:
     """Writer of the numbers 0, 1, ... to each partition. Aborted transactions lie between them, so that the
-    offsets of both clusters differ by more and more."""
+    offsets of both clusters differ by more and more. `digits`: smallest size of a value in bytes."""
 
-    def __init__(self, address: str, topic: str) -> None:
+    def __init__(self, address: str, topic: str, partitions: int = PARTITIONS, digits: int = 1) -> None:
         self._topic = topic
-        self._offsets: list[list[int]] = [[] for _ in range(PARTITIONS)]
-        self._sent = [0] * PARTITIONS
+        self._digits = digits
+        self._offsets: list[list[int]] = [[] for _ in range(partitions)]
+        self._sent = 0
         self._producer = Producer(
             {
                 "bootstrap.servers": address,
+                "log_level": 0,
                 "enable.idempotence": True,
                 "linger.ms": 5,
+                "batch.num.messages": 200,  # a share group gets whole batches
                 "queue.buffering.max.messages": 2_000_000,
             }
         )
-        self._aborting = Producer({"bootstrap.servers": address, "transactional.id": topic})
+        self._aborting = Producer({"bootstrap.servers": address, "log_level": 0, "transactional.id": topic})
         self._aborting.init_transactions(_PATIENCE_SECONDS)
 
     @property
     def records(self) -> int:
         """Number of acknowledged records."""
         return sum(map(len, self._offsets))
+
+    @property
+    def ends(self) -> list[int]:
+        """Offset after the last acknowledged record of each partition."""
+        return [found[-1] + 1 if found else 0 for found in self._offsets]
 
     def offset(self, partition: int, behind: int) -> int:
         """Return the offset that is `behind` records before the end of a partition."""
@@ -52,7 +62,7 @@ class Traffic:
 
     def write(self, records: int) -> None:
         """Write records evenly to the partitions, and wait for their acknowledgements."""
-        for _ in range(records // PARTITIONS):
+        for _ in range(records // len(self._offsets)):
             self._write_round()
         if self._producer.flush(_PATIENCE_SECONDS):
             raise TimeoutError(f"{self._topic}: the source does not acknowledge the records")
@@ -60,8 +70,8 @@ class Traffic:
     def abort(self) -> None:
         """Write a record of an aborted transaction to each partition."""
         self._aborting.begin_transaction()
-        for partition in range(PARTITIONS):
-            self._aborting.produce(self._topic, b"aborted", partition=partition)
+        for partition in range(len(self._offsets)):
+            self._aborting.produce(self._topic, ABORTED, partition=partition)
         self._aborting.flush(_PATIENCE_SECONDS)
         self._aborting.abort_transaction(_PATIENCE_SECONDS)
 
@@ -82,7 +92,7 @@ class Traffic:
         began, rounds, next_abort = time.monotonic(), 0, 0.0
         while not stopping.wait(_TICK_SECONDS):
             elapsed = time.monotonic() - began
-            while rounds * PARTITIONS < elapsed * records_per_second:
+            while rounds * len(self._offsets) < elapsed * records_per_second:
                 self._write_round()
                 rounds += 1
             self._producer.poll(0)
@@ -91,11 +101,11 @@ class Traffic:
                 self.abort()
 
     def _write_round(self) -> None:
-        for partition in range(PARTITIONS):
-            value = str(self._sent[partition]).encode()
+        value = f"{self._sent:0{self._digits}d}".encode()
+        for partition in range(len(self._offsets)):
             self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
-            self._sent[partition] += 1
-        if self._sent[0] % 1000 == 0:
+        self._sent += 1
+        if self._sent % 1000 == 0:
             self._producer.poll(0)
 
     def _delivered(self, error: Any, message: Any) -> None:

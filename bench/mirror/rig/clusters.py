@@ -58,10 +58,11 @@ def clusters(
     quick_start: bool = False,
     properties: Mapping[str, object] | None = None,
     listeners: Sequence[str] = (),
+    jar_set: str = "",
 ) -> Iterator[Pair]:
-    """Run both clusters; stop them and delete their data with the context."""
+    """Run both clusters; stop them and delete their data with the context. `jar_set`: of the brokers."""
     with tempfile.TemporaryDirectory() as folder:
-        jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start)
+        jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start, jar_set=jar_set)
         both = [
             KafkaCluster(
                 name,

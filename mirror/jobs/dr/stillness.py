@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
-from mirror.errors import Refused, Unreachable
+from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.model.bounds import shown
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import CONTROL
+from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL
 from mirror.protocol.control.offsets import LATEST
+from mirror.protocol.control.transactions import list_transactions
 
+_log = logging.getLogger(__name__)
 Ends = Mapping[TopicPartition, int]
 _LOOK_SECONDS: Final = 1.0
 
 
 class StrayBatch(NamedTuple):
-    """A batch that was written despite the fence. `producer`: producer id, -1 if the batch has none."""
+    """A batch that was written despite the fence. `producer`, `epoch`: producer id and epoch, -1 if the batch
+    has none. `transactional_id`: empty if unknown, and if the batch is not part of a transaction."""
 
     place: TopicPartition
     offset: int
-    producer: int
-    records: int
-    time_ms: int
+    producer: int = -1
+    epoch: int = -1
+    transactional_id: str = ""
 
     @property
     def sentence(self) -> str:
         """Description of the batch and its producer."""
         who = f"producer id {self.producer}" if self.producer >= 0 else "a producer without an id"
+        named = f", transactional id {shown(self.transactional_id)}" if self.transactional_id else ""
+        who += f" (epoch {self.epoch}{named})" if self.producer >= 0 else ""
         return f"{who} wrote to {self.place} at offset {self.offset}"
 
 
@@ -55,12 +62,28 @@ async def stray_batch(cluster: Cluster, before: Ends, after: Ends) -> StrayBatch
         span = PartitionRange(cluster, place, start, end)
         async for _, header in span.batches():
             if header is None:
-                return StrayBatch(place, start, -1, end - start, -1)
+                return StrayBatch(place, start)
             if not header.attributes & CONTROL:
-                return StrayBatch(
-                    place, header.base_offset, header.producer_id, header.record_count, header.max_timestamp
-                )
+                name = ""
+                if header.attributes & TRANSACTIONAL:
+                    name = await _transactional_id(cluster, header.producer_id)
+                identity = header.producer_id, header.producer_epoch
+                return StrayBatch(place, header.base_offset, *identity, name)
     return None
+
+
+async def _transactional_id(cluster: Cluster, producer: int) -> str:
+    """Return the transactional id of a producer id; empty if no broker returns it: brokers before Kafka 3.0
+    do not support the request, and others require the right to describe the id."""
+    for broker in sorted(cluster.brokers):
+        try:
+            _, names = await cluster.ask(list_transactions(producer), broker)
+        except HeadraceError as error:
+            _log.debug("%s: broker %d lists no transactions: %s", cluster.name, broker, error)
+            continue
+        if names:
+            return names[0]
+    return ""
 
 
 async def watch_ends(

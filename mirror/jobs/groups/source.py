@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.lookup.coordinators import COORDINATE
 from mirror.errors import HeadraceError
 from mirror.jobs.groups.decision import group_hindrance
-from mirror.jobs.translate_job import committed_at
+from mirror.jobs.translate_job import TranslateJob, committed_at
 from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.groups import SHARE, ListedGroup, list_groups
@@ -21,6 +22,7 @@ from mirror.protocol.control.offsets import (
     CommittedOffsets,
     committed_offsets_of,
 )
+from mirror.replication.context import EngineContext
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 16
@@ -86,6 +88,13 @@ async def listed(cluster: Cluster) -> GroupListing:
     return GroupListing(found, failure is None)
 
 
+async def with_kind(bench: EngineContext, job: TranslateJob) -> TranslateJob:
+    """Return a job with the type of its group, empty if no broker lists the group. Raises the errors of
+    `listed`."""
+    here = await listed(bench.cluster(job.sides[0]))
+    return replace(job, kind=here.groups.get(job.group, ListedGroup()).kind)
+
+
 async def source_looks(
     cluster: Cluster,
     names: Sequence[str],
@@ -103,7 +112,8 @@ async def source_looks(
         if isinstance(offsets, HeadraceError):
             looks.append(look._replace(error=offsets))
         else:
-            mine = {place: offset for place, offset in offsets.items() if topics.matches(place.topic)}
+            selected = {topic for topic in {place.topic for place in offsets} if topics.matches(topic)}
+            mine = {place: offset for place, offset in offsets.items() if place.topic in selected}
             looks.append(look._replace(offsets=mine))
     return looks
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka.protocol.admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -148,3 +153,17 @@ def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
         )
 
     return Call(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), build, read)
+
+
+def list_transactions(producer: int) -> Call[tuple[int, tuple[str, ...]]]:
+    """Request the transactional ids of a producer id that the broker coordinates (KIP-664, Kafka 3.0 or
+    later). The response is an error code and the ids that this client may describe."""
+
+    def build(version: int) -> Any:
+        return ListTransactionsRequest(state_filters=[], producer_id_filters=[producer], version=version)
+
+    def read(response: Any) -> tuple[int, tuple[str, ...]]:
+        found = (state.transactional_id for state in response.transaction_states)
+        return response.error_code, tuple(found)
+
+    return Call(ListTransactionsRequest, ListTransactionsResponse, (0, 0), build, read)

@@ -16,6 +16,8 @@ from kafka.protocol.admin import (
     DeleteRecordsResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -343,6 +345,13 @@ class BrokerClient:
         request = DescribeTransactionsRequest(transactional_ids=[name])
         one = self.ask(request, DescribeTransactionsResponse, 0).transaction_states[0]
         return one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
+
+    def transactional_ids(self, producer: int) -> list[str]:
+        """Return the transactional ids of a producer id."""
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer])
+        answer = self.ask(request, ListTransactionsResponse, 0)
+        assert answer.error_code == 0
+        return [one.transactional_id for one in answer.transaction_states]
 
 
 def settled(ask: Callable[[], T], passing: frozenset[int] | set[int]) -> T:

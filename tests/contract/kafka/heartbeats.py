@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from mirror.protocol.control.group_messages import message_class
 from tests.contract.kafka.asking import BrokerClient, settled
+from tests.contract.kafka.group_offsets import Member
 
 _LEAVING: Final = -1
 _NOT_YET: Final = frozenset({14, 15, 16})
@@ -22,12 +23,18 @@ def _text(name: str) -> dict[str, Any]:
     return _field(name, "string", nullableVersions="0+", default="null")
 
 
-_RESPONSE: Final = [_field("HeaderTags", "int8"), _field("ThrottleTimeMs", "int32"), _field("Error", "int16")]
+_RESPONSE: Final = [
+    _field("ThrottleTimeMs", "int32"),
+    _field("Error", "int16"),
+    _text("ErrorMessage"),
+    _text("MemberId"),
+    _field("MemberEpoch", "int32"),
+]
 """Beginning of both responses; the rest is ignored."""
 _MEMBER: Final = [_field("GroupId", "string"), _field("MemberId", "string"), _field("MemberEpoch", "int32")]
 _TOPICS: Final = _field("SubscribedTopicNames", "[]string", nullableVersions="0+", default="null")
 _SHARE: Final = message_class(76, "ShareGroupHeartbeat", "Request", "1", [*_MEMBER, _text("RackId"), _TOPICS])
-_SHARE_RESPONSE: Final = message_class(76, "ShareGroupHeartbeat", "Response", "1", _RESPONSE, "none")
+_SHARE_RESPONSE: Final = message_class(76, "ShareGroupHeartbeat", "Response", "1", _RESPONSE)
 
 _INTERNAL: Final = [
     _field("Name", "string"),
@@ -65,7 +72,7 @@ _STREAMS: Final = message_class(
         _field("ShutdownApplication", "bool"),
     ],
 )
-_STREAMS_RESPONSE: Final = message_class(88, "StreamsGroupHeartbeat", "Response", "0", _RESPONSE, "none")
+_STREAMS_RESPONSE: Final = message_class(88, "StreamsGroupHeartbeat", "Response", "0", _RESPONSE)
 
 
 @contextmanager
@@ -92,7 +99,7 @@ def share_member(broker: BrokerClient, group: str, topic: str) -> Iterator[None]
 
 
 @contextmanager
-def streams_member(broker: BrokerClient, group: str, topic: str, changelog: str) -> Iterator[None]:
+def streams_member(broker: BrokerClient, group: str, topic: str, changelog: str) -> Iterator[Member]:
     """Keep a member in a streams group for less than its session timeout (45 s)."""
     member = str(uuid4())
     changelogs = _STREAMS.Topology.Subtopology.TopicInfo(
@@ -109,7 +116,7 @@ def streams_member(broker: BrokerClient, group: str, topic: str, changelog: str)
     )
     topology = _STREAMS.Topology(epoch=0, subtopologies=[part])
 
-    def beat(epoch: int) -> int:
+    def beat(epoch: int) -> tuple[int, int]:
         tasks: list[str] | None = [] if epoch == 0 else None
         request = _STREAMS(
             group_id=group,
@@ -130,10 +137,16 @@ def streams_member(broker: BrokerClient, group: str, topic: str, changelog: str)
             task_end_offsets=None,
             shutdown_application=False,
         )
-        return settled(lambda: (int(broker.ask(request, _STREAMS_RESPONSE, 0).error),), _NOT_YET)[0]
 
-    assert beat(0) == 0
+        def answer() -> tuple[int, int]:
+            found = broker.ask(request, _STREAMS_RESPONSE, 0)
+            return int(found.error), int(found.member_epoch)
+
+        return settled(answer, _NOT_YET)
+
+    error, epoch = beat(0)
+    assert error == 0
     try:
-        yield
+        yield Member(member, epoch)
     finally:
-        assert beat(_LEAVING) == 0
+        assert beat(_LEAVING)[0] == 0

@@ -9,14 +9,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from stack.kafka import KafkaCluster
-from tests.contract.kafka.asking import BrokerClient, settled
+from tests.contract.kafka.asking import BrokerClient
+from tests.contract.kafka.group_offsets import commit
 from tests.patience import wait_until
 
 GROUP = 0
-NOT_YET = {14, 15, 16}
 UNKNOWN_MEMBER_ID = 25
 
 
@@ -25,27 +24,6 @@ def listed(broker: BrokerClient, group: str) -> tuple[str, str] | None:
     assert answer.error_code == 0
     found = [(one.group_type.lower(), one.group_state) for one in answer.groups if one.group_id == group]
     return found[0] if found else None
-
-
-def commit(broker: BrokerClient, group: str, topic: str, offset: int) -> int:
-    """Commit as a client that is not a member; return the error code."""
-    topics = OffsetCommitRequest.OffsetCommitRequestTopic
-    partition = topics.OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-    )
-    request = OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=[topics(name=topic, partitions=[partition])],
-    )
-
-    def ask() -> tuple[int]:
-        answer = broker.ask(request, OffsetCommitResponse, 8)
-        return (answer.topics[0].partitions[0].error_code,)
-
-    return settled(ask, NOT_YET)[0]
 
 
 def test_a_commit_of_a_client_makes_a_classic_group_without_members(broker: BrokerClient, topic: str) -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from mirror.model.topics import TopicPartition
-from mirror.protocol.control.call import Call
 from mirror.protocol.control.groups import describe_share_group, describe_streams_group
-from mirror.protocol.control.offsets import CommittedOffsets, committed_offsets
+from mirror.protocol.control.offsets import committed_offsets
 from mirror.protocol.control.share_groups import (
     GROUP_ID_NOT_FOUND,
     NON_EMPTY_GROUP,
-    alter_share_offsets,
-    share_offsets,
 )
 from stack.jars.coordinates import NEWER_KAFKA
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
-from tests.contract.kafka.asking import BrokerClient, settled
+from tests.contract.kafka.asking import BrokerClient
+from tests.contract.kafka.group_offsets import alter, ask, commit, starts
 from tests.contract.kafka.heartbeats import share_member, streams_member
-from tests.contract.kafka.test_groups import GROUP, NOT_YET, UNKNOWN_MEMBER_ID, commit, listed
+from tests.contract.kafka.test_groups import GROUP, UNKNOWN_MEMBER_ID, listed
 from tests.patience import wait_until
 
 UNKNOWN_TOPIC = 3
@@ -50,11 +46,6 @@ def sharing(request: pytest.FixtureRequest) -> Iterator[BrokerClient]:
     client.close()
 
 
-def ask(broker: BrokerClient, call: Call[Any], version: int) -> Any:
-    """Send one of our calls and decode the response as Headrace does."""
-    return call.read(broker.ask(call.build(version), call.response, version))
-
-
 @pytest.fixture
 def group(sharing: BrokerClient, topic: str) -> str:
     """Create the topic, and return the name of a group that has a coordinator."""
@@ -62,29 +53,6 @@ def group(sharing: BrokerClient, topic: str) -> str:
     name = f"{topic}-{uuid4().hex[:4]}"
     sharing.find_coordinator(GROUP, name)
     return name
-
-
-def starts(broker: BrokerClient, group: str, version: int = 0) -> dict[int, int]:
-    """Return the start offsets by partition of the only topic."""
-    answers: list[CommittedOffsets] = []
-
-    def error() -> tuple[int]:
-        answers.append(ask(broker, share_offsets(group), version))
-        return (answers[-1].worst,)
-
-    assert settled(error, NOT_YET) == (0,)
-    return {place.partition: answer.offset for place, answer in answers[-1].offsets.items()}
-
-
-def alter(broker: BrokerClient, group: str, *offsets: tuple[str, int, int]) -> list[int]:
-    """Set start offsets by (topic, partition, offset); return the error codes."""
-    wanted = {TopicPartition(topic, partition): offset for topic, partition, offset in offsets}
-
-    def codes() -> tuple[int, ...]:
-        found = ask(broker, alter_share_offsets(group, wanted), 0)
-        return (max(found.values()), *(found[place] for place in wanted))
-
-    return list(settled(codes, NOT_YET)[1:])
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -141,8 +109,9 @@ def test_a_streams_group_is_committed_only_without_members(newer_kafka: str, top
         broker.create_topic(topic, 1)
         broker.create_topic(changelog, 1)
         broker.find_coordinator(GROUP, topic)
-        with streams_member(broker, topic, topic, changelog):
+        with streams_member(broker, topic, topic, changelog) as member:
             assert ask(broker, describe_streams_group(topic), 0) == (0, {topic, changelog})
+            assert commit(broker, topic, topic, 2, member=member) == 0
             assert commit(broker, topic, topic, 3) == UNKNOWN_MEMBER_ID
         wait_until(lambda: listed(broker, topic) == ("streams", "Empty"))
         assert commit(broker, topic, topic, 3) == 0

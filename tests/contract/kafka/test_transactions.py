@@ -171,6 +171,12 @@ def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> 
     wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *other), "the abort is complete")
 
 
+def test_a_producer_id_has_a_transactional_id(broker: BrokerClient, name: str) -> None:
+    producer, _ = taken(broker, name)
+    assert broker.transactional_ids(producer) == [name]
+    assert broker.transactional_ids(producer + 1_000_000) == []
+
+
 def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker: BrokerClient, name: str
 ) -> None:

@@ -21,6 +21,7 @@ def test_a_pair_has_its_lag_and_plan(site: Site) -> None:
     assert (found["pair"], found["active"], found["operation"]) == ("payments", "source", None)
     assert [topic["topic"] for topic in found["topics"]] == ["t"]
     assert [row["step"] for row in found["plan"]] == [step.value for step in STEPS[Kind.SWITCHOVER]]
+    assert [row["step"] for row in found["failover"]] == [step.value for step in STEPS[Kind.FAILOVER]]
 
 
 def test_an_operation_in_progress_and_past_ones_are_shown(site: Site) -> None:
@@ -30,6 +31,8 @@ def test_an_operation_in_progress_and_past_ones_are_shown(site: Site) -> None:
     site.pairs = [PairView("payments", PAIR, back)]
     (found,) = site.client.get("/v1/dr").json()
     assert (found["state"], found["operation"]["operator"]) == ("failing-back", "bob@host")
+    assert found["plan"]
+    assert found["failover"] == []
     assert [past["identity"] for past in found["history"]] == ["i"]
 
 

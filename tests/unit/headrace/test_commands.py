@@ -116,6 +116,19 @@ def test_a_monitor_of_another_process_does_not_import_the_rest_interface(tmp_pat
     assert "monitor.cycle" in modules
 
 
+def test_a_failover_does_not_import_the_web_framework() -> None:
+    script = (
+        "import sys, headrace.clusters.adhoc, headrace.dr, mirror.jobs.groups.failover; "
+        "from importlib import import_module; from pkgutil import iter_modules; "
+        "[import_module(f'headrace.dr.{one.name}') for one in iter_modules(headrace.dr.__path__)]; "
+        "print('fastapi' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
 def test_settings_that_are_right_are_one_line(headrace: Headrace) -> None:
     shown = headrace("config", "check")
     assert (shown.code, len(shown.out.splitlines())) == (0, 1)

@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/htm/standalone.module.js";
 import { Ago, Card, Sign, Troubles, Value, useAnswers, usePage } from "../lib/parts.js";
-import { historyOf, operationOf, planOf, stateOf, topicsOf } from "../views/dr.js";
+import { historyOf, operationOf, plansOf, stateOf, topicsOf } from "../views/dr.js";
 
 export const title = () => "Disaster recovery";
 
@@ -26,7 +26,7 @@ function Pair({ pair }) {
     ${operation?.failure && html`<p class="alert">The operation failed and is being undone: ${operation.failure}</p>`}
     ${pair.problems.length > 0 && html`<ul>${pair.problems.map((text) => html`<li key=${text} class="strong">${text}</li>`)}</ul>`}
     <${Loss} topics=${topics} isKnown=${pair.topics.length > 0} />
-    <${Plan} pair=${pair} />
+    ${plansOf(pair).map((plan) => html`<${Plan} key=${plan.title} plan=${plan} />`)}
     <${History} pair=${pair} />
   <//>`;
 }
@@ -38,12 +38,11 @@ function Loss({ topics, isKnown }) {
     <tbody>${shown.map((row) => html`<tr key=${row.topic}><td class="name">${row.topic}</td><td class="num" data-label="Records"><${Value} text=${row.records} /></td><td class="num" data-label="Age of the oldest"><${Value} text=${row.age} /></td></tr>`)}</tbody></table></div>${more}`;
 }
 
-function Plan({ pair }) {
-  if (!pair.plan.length) return null;
-  return html`<h3>${pair.operation ? "Remaining steps" : "Steps of a switch-over"}</h3>
+function Plan({ plan }) {
+  return html`<h3>${plan.title}</h3>
     <div class="scroll"><table class="stack"><thead><tr><th scope="col">Step</th><th scope="col">Action</th></tr></thead>
-      <tbody>${planOf(pair).map((row) => html`<tr key=${row.step} aria-current=${row.isCurrent ? "step" : null}><td class="name">${row.step}${row.isCurrent && " (now)"}</td><td data-label="Action">${row.action}</td></tr>`)}</tbody></table></div>
-    ${!pair.operation && html`<p class="small quiet">To switch over, run <code>headrace dr switchover</code>.</p>`}`;
+      <tbody>${plan.steps.map((row) => html`<tr key=${row.step} aria-current=${row.isCurrent ? "step" : null}><td class="name">${row.step}${row.isCurrent && " (now)"}</td><td data-label="Action">${row.action}</td></tr>`)}</tbody></table></div>
+    ${plan.command && html`<p class="small quiet">To start, run <code>${plan.command}</code>.</p>`}`;
 }
 
 function History({ pair }) {

@@ -19,6 +19,14 @@ export function operationOf(pair) {
 /** Steps of the plan; `isCurrent`: the operation in progress is at this step. */
 export const planOf = (pair) => pair.plan.map((one) => ({ ...one, isCurrent: pair.operation?.step === one.step }));
 
+/** Plans to show: { title, steps, command }; without a command if the operation is in progress. */
+export function plansOf(pair) {
+  if (pair.operation) return [{ title: "Remaining steps", steps: planOf(pair) }];
+  const next = pair.fork ? { title: "Steps of the failback", command: "headrace dr failback" } : { title: "Steps of a switch-over", command: "headrace dr switchover" };
+  const lost = { title: "Steps of a failover, if the active cluster is lost", steps: pair.failover, command: "headrace dr failover" };
+  return [{ ...next, steps: planOf(pair) }, lost].filter((plan) => plan.steps.length > 0);
+}
+
 /** Topics with records that a failure would lose. */
 export const topicsOf = (pair) => pair.topics.filter((one) => one.records > 0 || one.unknown > 0).map((one) => ({
   topic: one.topic, records: !one.unknown ? count(one.records) : one.records ? `at least ${count(one.records)}` : UNKNOWN,

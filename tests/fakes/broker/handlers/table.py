@@ -56,6 +56,7 @@ _ALL: Final = (
     create_partitions.HANDLER,
     describe_producers.HANDLER,
     describe_transactions.HANDLER,
+    describe_transactions.LISTING,
     delete_records.HANDLER,
     delete_topics.HANDLER,
     describe_groups.HANDLER,

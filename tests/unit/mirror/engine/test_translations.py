@@ -10,6 +10,7 @@ import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import NotAuthorized, NotFound, NothingStored, TimedOut, Unreachable
+from mirror.jobs.groups.source import with_kind
 from mirror.jobs.translate_job import (
     GONE,
     NOT_MIRRORED,
@@ -17,6 +18,7 @@ from mirror.jobs.translate_job import (
     UNCHANGED,
     PositionMove,
     TranslateJob,
+    apply_translation,
     group_positions,
     plan_translation,
 )
@@ -155,6 +157,22 @@ def test_what_nobody_has_committed_or_stored_is_said(bench: EngineContext) -> No
         bench.run(plan_translation(bench, a_job(back=True)))
     with pytest.raises(NothingStored, match="others"):
         bench.run(plan_translation(bench, TranslateJob("others", SOURCE, DESTINATION, "billing")))
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_share_group_is_translated_by_its_start_offset(
+    copied: MirroredFakes, bench: EngineContext, back: bool
+) -> None:
+    here, there = (copied.target, copied.source) if back else (copied.source, copied.target)
+    here.groups["billing"] = {("t", 0): 12}
+    here.group_states["billing"] = ("Share", "Empty")
+    there.groups.pop("billing", None)
+    job = bench.run(with_kind(bench, a_job(back=back)))
+    moves = bench.run(plan_translation(bench, job))
+    assert shown(moves) == [("t-0", 12, "exact", "")]
+    assert bench.run(apply_translation(bench, job, moves)) == 1
+    assert there.group_states["billing"] == ("Share", "Empty")
+    assert there.groups["billing"] == {("t", 0): 12}
 
 
 def test_a_group_that_may_not_be_read_is_named(copied: MirroredFakes, bench: EngineContext) -> None:

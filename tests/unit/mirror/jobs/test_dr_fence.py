@@ -24,11 +24,12 @@ from mirror.protocol.codes import Code
 from tests.builders import SOURCE
 from tests.fakes.broker import batches
 from tests.fakes.broker.faults import Code as CodeFault
-from tests.fakes.broker.faults import Edit
+from tests.fakes.broker.faults import Drop, Edit
 from tests.fakes.broker.mirrored import MirroredFakes
 
 T = TypeVar("T")
 CREATE_ACLS, DESCRIBE_ACLS, METADATA = 30, 29, 3
+LIST_TRANSACTIONS = 66
 APP = Denial(topic="t", principal="User:app")
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
 
@@ -105,6 +106,19 @@ def test_a_writer_behind_the_fence_is_named(fenced: MirroredFakes) -> None:
     at(fenced, 6.0, partial(fenced.source.append, "t", batch, 1))
     with pytest.raises(Refused, match=r"producer id 4711 .*t-1 at offset 0"):
         run(fenced, watch_ends(source_of(fenced), PLACES, 10, 2))
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_transactional_writer_behind_the_fence_is_named(fenced: MirroredFakes, is_listed: bool) -> None:
+    coordinator = fenced.source.coordinator
+    producer = coordinator.init("payments-1", 60_000, (-1, -1)).producer
+    batch = batches.build(fenced.records(5, 3), producer=(producer, 3, 0), transactional=True)
+    at(fenced, 6.0, partial(fenced.source.append, "t", batch, 1))
+    if not is_listed:
+        fenced.source.faults.plant(LIST_TRANSACTIONS, Drop(), times=None)
+    named = ", transactional id 'payments-1'" if is_listed else ""
+    with pytest.raises(Refused, match=rf"producer id {producer} \(epoch 3{named}\) .*t-1 at offset 0"):
+        run(fenced, watch_ends(source_of(fenced), PLACES, 30, 2))
 
 
 def test_a_request_in_progress_at_the_fence_starts_the_time_again(fenced: MirroredFakes) -> None:

@@ -1,10 +1,15 @@
-"""DescribeTransactions: the state of transactional ids."""
+"""DescribeTransactions and ListTransactions: the state of transactional ids."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka.protocol.admin import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 
 from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
@@ -58,4 +63,19 @@ def _word(entry: Transactional) -> str:
     return str(entry.state.value)
 
 
+def _list(state: ClusterState, asked: HandledRequest) -> Any:
+    wanted = asked.message.producer_id_filters
+    states = [
+        ListTransactionsResponse.TransactionState(
+            transactional_id=name, producer_id=entry.producer, transaction_state=_word(entry)
+        )
+        for name, entry in sorted(state.coordinator.known.items())
+        if state.coordinator_of(name) == asked.broker and (not wanted or entry.producer in wanted)
+    ]
+    return ListTransactionsResponse(
+        error_code=asked.error(None), unknown_state_filters=[], transaction_states=states
+    )
+
+
 HANDLER = Handler(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), _handle)
+LISTING = Handler(ListTransactionsRequest, ListTransactionsResponse, (0, 0), _list)
