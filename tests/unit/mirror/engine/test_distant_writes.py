@@ -131,6 +131,25 @@ def test_many_partitions_merge_less(fakes: MirroredFakes) -> None:
     assert max(len(item.batch) for item in sent) <= 5 * fakes.network.window_bytes
 
 
+def test_connections_for_all_partitions_open_together(fakes: MirroredFakes) -> None:
+    backlog(fakes, 6)
+    fakes.start("t", 6)
+    run_until_parallel(fakes, 7)
+    fakes.run(6 * ROUND_TRIP)
+    assert connections(fakes) >= 16
+
+
+def test_little_memory_means_smaller_batches_not_unused_connections(fakes: MirroredFakes) -> None:
+    backlog(fakes, 6)
+    budget = fakes.context.write_budget
+    budget.limit = 20_000  # 8 windows for a partition: room for two connections, and three batches
+    fakes.start("t", 6)
+    run_until_parallel(fakes, 7)
+    fakes.run(20 * ROUND_TRIP)
+    assert budget.used <= budget.limit
+    assert sum(fakes.lane("t", number).queue.in_flight for number in range(6)) >= 15
+
+
 def test_batches_that_wait_leave_memory_for_those_that_are_sent(fakes: MirroredFakes) -> None:
     backlog(fakes)
     budget = fakes.context.write_budget
