@@ -44,6 +44,7 @@ def main() -> None:
     former = os.environ.get("BENCH_FORMER")
     checkouts = {"headrace": str(_REPOSITORY), **({"former": former} if former else {})}
     print(f"CPU-s/GB, median of {_ROUNDS}\n{'':16}{'read':>8}{'write':>8}{'both':>8}")
+    plain = 0.0, 0.0
     for way in ("tls", "plain"):
         found: dict[str, list[list[float]]] = {name: [] for name in checkouts}
         for _ in range(_ROUNDS):
@@ -52,7 +53,8 @@ def main() -> None:
         for name, rounds in found.items():
             read, write = (median(values) for values in zip(*rounds, strict=True))
             print(f"{name + ' ' + way:16}{read:8.2f}{write:8.2f}{read + write:8.2f}", flush=True)
-        plain = read, write
+            if name == "headrace":
+                plain = read, write
     parts = [memory_seconds() for _ in range(_ROUNDS)]
     for name, (read, write) in {
         "ssl": (own := [median(values) for values in zip(*parts, strict=True)]),

@@ -47,7 +47,7 @@ _MOST_IN_FLIGHT: Final = MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
 _INCOMPLETE_SECONDS: Final = 10.0
-"""Time after which an incomplete request, which uses memory of the broker, is abandoned."""
+"""Time without progress after which an incomplete request, which uses memory of the broker, is abandoned."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
 """Time without parallel writes after a request could not be completed in time, because the broker may lack
@@ -339,9 +339,14 @@ class ParallelWrites:
         """Abandon requests that could not be completed in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
+        for via in [via for via in self._open.values() if via.connection.is_open]:
+            via.note_progress(now)
         for order in list(self._orders.values()):
             late = next((write for write in order.requests if not order.is_whole(write)), None)
-            if late is not None and now > late.outgoing.sent_at + _INCOMPLETE_SECONDS and not order.is_broken:
+            if late is None or order.is_broken:
+                continue
+            moved_at = max([write.via.moved_at for write in order.requests])
+            if now > max(late.outgoing.sent_at, moved_at) + _INCOMPLETE_SECONDS:
                 self._suspended_until = now + _SUSPENDED_SECONDS
                 via = late.via.connection
                 via.close(TimedOut(f"a request to {via.name} could not be completed in time"))

@@ -282,6 +282,23 @@ def test_a_request_that_cannot_be_completed_frees_the_memory_of_the_broker(fakes
     finish(fakes)
 
 
+def test_a_request_that_travels_for_long_is_not_given_up(fakes: MirroredFakes) -> None:
+    fakes.context.write_budget.limit = 2_000_000
+    fakes.network.later = fakes.target.later
+    fakes.make_topic("t", replication=1)
+    key = b"k" * 150 * fakes.network.window_bytes
+    for number in range(8):
+        fakes.source.write("t", [(fakes.clock.now_ms(), key, b"%d" % number, [])])
+    fakes.start("t")
+    fakes.run_until(lambda: fakes.lane("t").queue.in_flight > 3, "it writes on several connections")
+    peers = {cast(Peer, one.connection) for one in fakes.target.server.requests}
+    fakes.run(12.0)
+    assert is_any_incomplete(fakes)
+    assert not any(peer.is_closed for peer in peers)
+    fakes.run_to("t", 8)
+    fakes.check_contents("t")
+
+
 @pytest.mark.deep
 def test_memory_comes_back(fakes: MirroredFakes) -> None:
     backlog(fakes, 3)
