@@ -348,8 +348,8 @@ class ParallelWrites:
             moved_at = max([write.via.moved_at for write in order.requests])
             if now > max(late.outgoing.sent_at, moved_at) + _INCOMPLETE_SECONDS:
                 self._suspended_until = now + _SUSPENDED_SECONDS
-                via = late.via.connection
-                via.close(TimedOut(f"a request to {via.name} could not be completed in time"))
+                slow = late.via.connection
+                slow.close(TimedOut(f"a request to {slow.name} could not be completed in time"))
         if self._orders:
             self._check_later()
 
