@@ -69,6 +69,7 @@ PER_BATCH: Final = (
     "mirror/replication/channels/parallel_writes",
     "mirror/replication/channels/read_ahead",
     "mirror/replication/channels/sender",
+    "mirror/replication/channels/write_connections",
     "mirror/replication/channels/write_order",
     "mirror/replication/handlers/ack_handler",
     "mirror/replication/handlers/fetch_handler",

@@ -47,10 +47,11 @@ class CopyingOptions:
     read_connections: int = field(default=64, metadata={"ge": 0, "le": 512})
     """Maximum number of additional connections to a distant broker for catching up. One connection carries at
     most one socket buffer per round trip, so a worker adds connections as long as the rate increases."""
-    write_connections: int = field(default=64, metadata={"ge": 3, "le": 512})
+    write_connections: int = field(default=96, metadata={"ge": 3, "le": 512})
     """Maximum number of connections for writing to a distant broker, with one connection per partition. If
     the TCP window limits the rate, a worker opens up to the same number of additional connections, to send
-    several batches of a partition in parallel. A nearby broker always gets three connections."""
+    several batches of a partition in parallel; fewer if `read_ahead_bytes` has no room for their batches. A
+    nearby broker always gets three connections."""
     read_ahead_bytes: int = field(default=64 * _MIB, metadata={"ge": _MIB})
     """Memory in bytes for data that the additional connections to distant source brokers read ahead. A second
     buffer of this size holds batches that are sent in parallel to distant destination brokers. Nearby brokers

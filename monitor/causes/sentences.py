@@ -249,7 +249,7 @@ def _held(hold: QuotaHold | None) -> str:
 
 _CURES: Final = {
     "source": ("sends", "socket.send.buffer.bytes", "read_connections"),
-    "destination": ("takes", "socket.receive.buffer.bytes", "write_connections"),
+    "destination": ("takes", "socket.receive.buffer.bytes", "write_connections and read_ahead_bytes"),
 }
 
 

@@ -9,8 +9,7 @@ response is outstanding on it.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -21,7 +20,6 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection
 from mirror.client.log_writer import produce_version, replication_ms
 from mirror.client.request import Request, split_end
-from mirror.client.transport import Buffer
 from mirror.errors import CorruptData, HeadraceError, TimedOut
 from mirror.lane.batch_merge import BatchMerger, move, next_size
 from mirror.lane.lane import Lane
@@ -29,29 +27,27 @@ from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import WindowLimit
 from mirror.protocol import produce
-from mirror.protocol.fetch_session import Place
 from mirror.replication.channels.produce_rules import ProduceListener
 from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
 from mirror.replication.channels.window_reports import WindowReports
-from mirror.replication.channels.write_order import WriteOrder
+from mirror.replication.channels.write_connections import Write, WriteConnection
+from mirror.replication.channels.write_order import (
+    MOST_CONNECTIONS,
+    WriteOrder,
+    connections_each,
+    windows_merged,
+)
 
 _log = logging.getLogger(__name__)
 
 _WITHHELD_BYTES: Final = 64
 _MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a merged batch; a larger one would use the memory of several connections."""
-_WINDOWS_MERGED: Final = 1.25
-"""Maximum size of a merged batch, in windows per connection of the partition. Batches must be large, because
-a partition writes at most one batch per round trip plus the broker's processing time. Larger batches than
-this would use more memory, and the connections would wait longer for each other."""
-_MOST_CONNECTIONS: Final = 12
-"""Maximum number of connections for one partition. A partition writes at most one batch per round trip, so
-more connections would not be faster."""
-_MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
+_MOST_IN_FLIGHT: Final = MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
 _INCOMPLETE_SECONDS: Final = 10.0
-"""Time after which an incomplete request, which uses memory of the broker, is abandoned."""
+"""Time without progress after which an incomplete request, which uses memory of the broker, is abandoned."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
 """Time without parallel writes after a request could not be completed in time, because the broker may lack
@@ -60,51 +56,21 @@ _UNUSED_SECONDS: Final = 30.0
 _ROLE: Final = "produce parallel"
 
 
-class _WriteConnection:
-    """A connection, its requests in order, and the time at which it was last used."""
-
-    __slots__ = ("connection", "used_at", "writes")
-
-    def __init__(self, connection: Connection, now: float) -> None:
-        self.connection = connection
-        self.writes: deque[_Write] = deque()
-        self.used_at = now
-
-    def is_free_for(self, order: WriteOrder[_Write]) -> bool:
-        """Return whether a batch of this partition may be sent on the connection: no request is outstanding,
-        or only a complete one of the same partition."""
-        if not self.writes:
-            return True
-        last = self.writes[-1]
-        return len(self.writes) == 1 and last.order is order and order.is_whole(last)
-
-
-class _Write:
-    """A request for one batch."""
-
-    __slots__ = ("end", "lane", "order", "outgoing", "place", "request", "via")
-
-    def __init__(
-        self, lane: Lane, outgoing: OutBatch, order: WriteOrder[_Write], via: _WriteConnection, place: Place
-    ) -> None:
-        self.lane = lane
-        self.outgoing = outgoing
-        self.order = order
-        self.via = via
-        self.place = place
-        self.request: Request | None = None
-        self.end: list[Buffer] = []
-
-
 class ParallelWrites:
     """Connections to one broker that send batches of a partition in parallel.
 
     `most`: maximum number of connections. `budget`: memory for the batches that are sent on these
-    connections.
+    connections, shared with `siblings`, the parallel writes to all brokers of the cluster.
     """
 
     def __init__(
-        self, cluster: Cluster, broker: int, most: int, budget: ByteBudget, listener: ProduceListener
+        self,
+        cluster: Cluster,
+        broker: int,
+        most: int,
+        budget: ByteBudget,
+        listener: ProduceListener,
+        siblings: Mapping[int, ParallelWrites],
     ) -> None:
         self._cluster = cluster
         self._broker = broker
@@ -113,9 +79,10 @@ class ParallelWrites:
         self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
         self._merger = BatchMerger(self._most_bytes, _MOST_IN_FLIGHT, budget)
         self._listener = listener
-        self._orders: dict[Lane, WriteOrder[_Write]] = {}
+        self._siblings = siblings
+        self._orders: dict[Lane, WriteOrder[Write]] = {}
         """Outstanding requests by lane. A lane without outstanding requests is removed if few bytes wait."""
-        self._open: dict[int, _WriteConnection] = {}
+        self._open: dict[int, WriteConnection] = {}
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_checking = self._is_closed = False
         self._window_bytes = 1
@@ -219,8 +186,8 @@ class ParallelWrites:
         """Start to send as many batches as are allowed now, one for each lane in turn."""
         self._is_pumping = False
         self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
-        share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
-        enough = max(round(_WINDOWS_MERGED * share), 2) * self._window_bytes
+        share = self._share()
+        enough = windows_merged(share) * self._window_bytes
         self._merger = replace(self._merger, most_bytes=min(enough, self._most_bytes))
         is_suspended = self._cluster.loop.now() < self._suspended_until
         active = [] if is_suspended else list(self._orders.items())
@@ -234,13 +201,24 @@ class ParallelWrites:
             if not order.requests and (is_suspended or not self._is_worth_it(lane)):
                 self._return(lane)
 
+    @property
+    def partitions(self) -> int:
+        """Number of partitions that are written in parallel."""
+        return len(self._orders)
+
+    def _share(self) -> int:
+        """Return the number of connections for each partition."""
+        partitions = sum(one.partitions for one in self._siblings.values())
+        windows = self._budget.limit / (self._window_bytes * max(partitions, 1))
+        return connections_each(self._most // max(self.partitions, 1), windows)
+
     def _return(self, lane: Lane) -> None:
         """Return a lane without batches in flight to its first connection."""
         del self._orders[lane]
         if lane.writer is not None:
             lane.writer.wake(lane)
 
-    def _begin(self, lane: Lane, order: WriteOrder[_Write], share: int) -> bool:
+    def _begin(self, lane: Lane, order: WriteOrder[Write], share: int) -> bool:
         """Start to send the lane's next batch; return whether another batch may follow."""
         if order.is_broken or (order.requests and self._budget.free < self._merger.most_bytes):
             return False
@@ -249,7 +227,8 @@ class ParallelWrites:
         used = len({id(write.via) for write in order.requests})
         via = self._free_connection(order, is_full=used >= share)
         if via is None:
-            self._open_more(share - used)
+            if used < share:
+                self._open_more(share * len(self._orders))
             return False
         outgoing = self._listener.next_batch(lane, self._merger)
         if outgoing is None:
@@ -258,7 +237,7 @@ class ParallelWrites:
         self._complete_next(order)
         return True
 
-    def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
+    def _free_connection(self, order: WriteOrder[Write], *, is_full: bool) -> WriteConnection | None:
         """Return a connection for the next batch, None if none is free. `is_full`: consider only connections
         that the partition already uses."""
         now, found = self._cluster.loop.now(), None
@@ -273,7 +252,7 @@ class ParallelWrites:
                 found = found or via
         return found
 
-    def _send(self, lane: Lane, outgoing: OutBatch, order: WriteOrder[_Write], via: _WriteConnection) -> None:
+    def _send(self, lane: Lane, outgoing: OutBatch, order: WriteOrder[Write], via: WriteConnection) -> None:
         transactional_id = lane.ownership.transactional_id(lane.key)
         version = produce_version(via.connection, in_transaction=transactional_id is not None)
         by_id = version >= produce.BY_ID_FROM
@@ -282,7 +261,7 @@ class ParallelWrites:
         buffers, size = produce.encode_request(
             version, {topic: [(number, outgoing.batch)]}, replication_ms(timeout), transactional_id
         )
-        write = _Write(lane, outgoing, order, via, (topic, number))
+        write = Write(lane, outgoing, order, via, (topic, number))
         front, write.end = split_end(buffers, _WITHHELD_BYTES)
         flexible = produce.is_flexible(version)
         write.request = Request(
@@ -303,7 +282,7 @@ class ParallelWrites:
         via.connection.send(write.request)
         self._check_later()
 
-    def _complete_next(self, order: WriteOrder[_Write]) -> None:
+    def _complete_next(self, order: WriteOrder[Write]) -> None:
         """Send the end of the first request, unless a complete request is outstanding. If the lane no longer
         sends, abandon its requests instead."""
         first = order.requests[0] if order.requests else None
@@ -318,7 +297,7 @@ class ParallelWrites:
         if write is not None and write.request is not None:
             write.via.connection.complete(write.request, write.end)
 
-    def _on_answer(self, write: _Write, version: int, body: memoryview, _slab: ReceiveBuffer) -> None:
+    def _on_answer(self, write: Write, version: int, body: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, body)
         order, lane = write.order, write.lane
         if [(answer.topic, answer.partition) for answer in response.partitions] != [write.place]:
@@ -343,7 +322,7 @@ class ParallelWrites:
         self._complete_next(order)
         self._pump_soon()
 
-    def _on_failure(self, write: _Write, _error: HeadraceError) -> None:
+    def _on_failure(self, write: Write, _error: HeadraceError) -> None:
         if write not in write.order.requests:
             return
         for other in write.order.lose(write):
@@ -360,30 +339,35 @@ class ParallelWrites:
         """Abandon requests that could not be completed in time."""
         self._is_checking = False
         now = self._cluster.loop.now()
+        for via in [via for via in self._open.values() if via.connection.is_open]:
+            via.note_progress(now)
         for order in list(self._orders.values()):
             late = next((write for write in order.requests if not order.is_whole(write)), None)
-            if late is not None and now > late.outgoing.sent_at + _INCOMPLETE_SECONDS and not order.is_broken:
+            if late is None or order.is_broken:
+                continue
+            moved_at = max([write.via.moved_at for write in order.requests])
+            if now > max(late.outgoing.sent_at, moved_at) + _INCOMPLETE_SECONDS:
                 self._suspended_until = now + _SUSPENDED_SECONDS
-                via = late.via.connection
-                via.close(TimedOut(f"a request to {via.name} could not be completed in time"))
+                slow = late.via.connection
+                slow.close(TimedOut(f"a request to {slow.name} could not be completed in time"))
         if self._orders:
             self._check_later()
 
-    def _cut(self, order: WriteOrder[_Write]) -> list[tuple[_Write, bool]]:
+    def _cut(self, order: WriteOrder[Write]) -> list[tuple[Write, bool]]:
         """Close the connections of all requests, and return the requests."""
         taken = order.take_all()
         for write, _ in taken:
             write.via.connection.close()
         return taken
 
-    def _report(self, lost: Iterable[tuple[_Write, bool]]) -> None:
+    def _report(self, lost: Iterable[tuple[Write, bool]]) -> None:
         for write, maybe_stored in lost:
             self._listener.on_lost(write.lane, write.outgoing, maybe_stored=maybe_stored)
 
     def _open_more(self, count: int) -> None:
-        room = min(self._most - len(self._open), _MOST_OPENING) - len(self._opening)
+        room = min(count - len(self._open), _MOST_OPENING) - len(self._opening)
         unused = (n for n in range(self._most) if n not in self._open and n not in self._opening)
-        for number in list(islice(unused, max(min(count - len(self._opening), room), 0))):
+        for number in list(islice(unused, max(room, 0))):
             self._opening.add(number)
             self._cluster.loop.spawn(self._connect(number))
 
@@ -404,11 +388,11 @@ class ParallelWrites:
         if self._is_closed:
             connection.close()
             return
-        via = self._open[number] = _WriteConnection(connection, self._cluster.loop.now())
+        via = self._open[number] = WriteConnection(connection, self._cluster.loop.now())
         self._close_unused_later(via)
         self._pump_soon()
 
-    def _close_unused_later(self, via: _WriteConnection) -> None:
+    def _close_unused_later(self, via: WriteConnection) -> None:
         def check() -> None:
             if not via.connection.is_open:
                 return
@@ -434,8 +418,9 @@ class DistantBrokers:
         """Return the parallel writes to a broker."""
         known = self._known.get(broker)
         if known is None:
-            known = ParallelWrites(self._cluster, broker, self._most, self._budget, self._listener)
-            self._known[broker] = known
+            known = self._known[broker] = ParallelWrites(
+                self._cluster, broker, self._most, self._budget, self._listener, self._known
+            )
         return known
 
     def close(self) -> None:

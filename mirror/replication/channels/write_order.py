@@ -10,9 +10,34 @@ different connections may overtake each other.
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from math import sqrt
+from typing import Final, Generic, TypeVar
 
 R = TypeVar("R")
+
+MOST_CONNECTIONS: Final = 12
+"""Maximum number of connections for one partition. A partition writes at most one batch per round trip, so
+more connections would not be faster."""
+_WINDOWS_MERGED: Final = 1.25
+"""Maximum size of a merged batch, in windows per connection of the partition. Batches must be large, because
+a partition writes at most one batch per round trip plus the broker's processing time. Larger batches than
+this would use more memory, and the connections would wait longer for each other."""
+
+
+def windows_merged(connections: int) -> int:
+    """Return the maximum size of a merged batch in windows, for a partition with that many connections."""
+    return max(round(_WINDOWS_MERGED * connections), 2)
+
+
+def connections_each(most: int, windows: float) -> int:
+    """Return the number of connections for each partition, at least 1 and at most `most`.
+
+    `windows`: memory for the requests of a partition, in TCP windows. A partition has a request on each
+    connection, and one that waits for its response. With more connections, and therefore larger requests, the
+    memory would be full while connections are unused.
+    """
+    room = int(sqrt(windows / _WINDOWS_MERGED + 0.25) - 0.5)
+    return max(1, min(MOST_CONNECTIONS, most, room))
 
 
 class WriteOrder(Generic[R]):

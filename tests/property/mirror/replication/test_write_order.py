@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.replication.channels.write_order import WriteOrder
+from mirror.replication.channels.write_order import MOST_CONNECTIONS, WriteOrder, connections_each
 from tests.examples import examples
 
 
@@ -98,3 +98,15 @@ def test_requests_are_stored_once_and_in_order(steps: list[tuple[str, int]]) -> 
         model.handle(0)
         model.answer()
     assert model.stored == list(range(model.following))
+
+
+@settings(max_examples=examples(100))
+@given(st.integers(1, 512), st.floats(0.01, 10_000.0))
+def test_the_memory_has_room_for_a_request_more_than_connections(most: int, windows: float) -> None:
+    def needed(connections: int) -> float:
+        return (connections + 1) * 1.25 * connections
+
+    connections = connections_each(most, windows)
+    assert 1 <= connections <= min(most, MOST_CONNECTIONS)
+    assert connections == 1 or needed(connections) <= windows * 1.001
+    assert connections == min(most, MOST_CONNECTIONS) or needed(connections + 1) >= windows * 0.999

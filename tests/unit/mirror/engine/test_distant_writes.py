@@ -131,6 +131,25 @@ def test_many_partitions_merge_less(fakes: MirroredFakes) -> None:
     assert max(len(item.batch) for item in sent) <= 5 * fakes.network.window_bytes
 
 
+def test_connections_for_all_partitions_open_together(fakes: MirroredFakes) -> None:
+    backlog(fakes, 6)
+    fakes.start("t", 6)
+    run_until_parallel(fakes, 7)
+    fakes.run(6 * ROUND_TRIP)
+    assert connections(fakes) >= 16
+
+
+def test_little_memory_means_smaller_batches_not_unused_connections(fakes: MirroredFakes) -> None:
+    backlog(fakes, 6)
+    budget = fakes.context.write_budget
+    budget.limit = 20_000  # 8 windows for a partition: room for two connections, and three batches
+    fakes.start("t", 6)
+    run_until_parallel(fakes, 7)
+    fakes.run(20 * ROUND_TRIP)
+    assert budget.used <= budget.limit
+    assert sum(fakes.lane("t", number).queue.in_flight for number in range(6)) >= 15
+
+
 def test_batches_that_wait_leave_memory_for_those_that_are_sent(fakes: MirroredFakes) -> None:
     backlog(fakes)
     budget = fakes.context.write_budget
@@ -261,6 +280,23 @@ def test_a_request_that_cannot_be_completed_frees_the_memory_of_the_broker(fakes
     fakes.run(15.0)
     assert not is_any_incomplete(fakes)
     finish(fakes)
+
+
+def test_a_request_that_travels_for_long_is_not_given_up(fakes: MirroredFakes) -> None:
+    fakes.context.write_budget.limit = 2_000_000
+    fakes.network.later = fakes.target.later
+    fakes.make_topic("t", replication=1)
+    key = b"k" * 150 * fakes.network.window_bytes
+    for number in range(8):
+        fakes.source.write("t", [(fakes.clock.now_ms(), key, b"%d" % number, [])])
+    fakes.start("t")
+    fakes.run_until(lambda: fakes.lane("t").queue.in_flight > 3, "it writes on several connections")
+    peers = {cast(Peer, one.connection) for one in fakes.target.server.requests}
+    fakes.run(12.0)
+    assert is_any_incomplete(fakes)
+    assert not any(peer.is_closed for peer in peers)
+    fakes.run_to("t", 8)
+    fakes.check_contents("t")
 
 
 @pytest.mark.deep
