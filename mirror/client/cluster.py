@@ -44,6 +44,9 @@ _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
 """Minimum interval between connections for a role, as a broker may close each at its first request."""
+_LOOK_SECONDS: Final = 1.0
+"""Delay of a response after which another broker is asked whether the cluster still lists the silent one, and
+the interval of these requests."""
 
 
 class Cluster:
@@ -417,10 +420,10 @@ class Cluster:
         self.reachability.swept(waiting, now, heard)
         self.silent_since, silence = self.reachability.silence(waiting, now)
         self.silence = f"cluster {self.name}: {silence}"
-        late = {name for name, (since, _) in waiting.items() if now - since >= PATIENCE_SECONDS}
+        late = {name for name, (since, _) in waiting.items() if now - since >= _LOOK_SECONDS}
         for connection in [one for one in self._connections.values() if one.name in late & self._departed]:
             connection.close(Unreachable(f"{connection.name} is no longer a broker of cluster {self.name}"))
-        if late - self._departed and now - self._looked_at >= PATIENCE_SECONDS:
+        if late - self._departed and now - self._looked_at >= _LOOK_SECONDS:
             self._loop.spawn(self._look_for_departures(late, waiting.keys() - late))
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
