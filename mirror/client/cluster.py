@@ -12,7 +12,8 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.lookup.coordinators import Coordinators
 from mirror.client.lookup.leader_offsets import ask_leaders
-from mirror.client.reachability import PATIENCE_SECONDS, Reachability
+from mirror.client.promptness import PATIENCE_SECONDS
+from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.model.clusters import address_of
 from mirror.model.movement.clock_skew import BrokerClocks
@@ -240,7 +241,7 @@ class Cluster:
         if self._closed or self._connections.get(place) is not silent or not silent.is_overdue(now):
             other.close()
             return
-        other.promptness.continue_from(silent.unanswered_since, now)
+        other.promptness.continue_from(silent.promptness, silent.unanswered_since, now)
         self._connections[place], self._opened_at[place] = other, now
         silent.close(TimedOut(f"{silent.name} answers on another connection only"))
 
