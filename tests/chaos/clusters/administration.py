@@ -109,10 +109,14 @@ class Administration:
 
         `turn`: number of places by which the replicas are rotated.
         """
-        wanted = {
-            place: _rotated(sorted(node.node_id for node in self._cluster.nodes), place[1] + turn)[:replicas]
-            for place in self.mine()
-        }
+        nodes = sorted(node.node_id for node in self._cluster.nodes)
+        self._move({place: _rotated(nodes, place[1] + turn)[:replicas] for place in self.mine()})
+
+    def keep_only(self, nodes: Sequence[int]) -> None:
+        """Keep only the replicas of these brokers, the preferred leader first."""
+        self._move({place: list(nodes) for place in self.mine()})
+
+    def _move(self, wanted: Mapping[Place, list[int]]) -> None:
         topic = AlterPartitionReassignmentsRequest.ReassignableTopic
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=60_000,

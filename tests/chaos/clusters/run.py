@@ -38,7 +38,12 @@ from tests.shared_servers import BROKER_PROPERTIES
 PARTITIONS: Final = 6
 BROKERS: Final = 3
 _JVM: Final = Jvm(heap_mib=256, quick_start=True)
-_PROPERTIES: Final = {**BROKER_PROPERTIES, "min.insync.replicas": 2}
+_PROPERTIES: Final = {
+    **BROKER_PROPERTIES,
+    "min.insync.replicas": 2,
+    # By default a broker exits after a minute if the controllers of a busy machine have not elected a leader.
+    "initial.broker.registration.timeout.ms": 600_000,
+}
 _SOURCE, _DESTINATION = "source", "destination"
 SIDES: Final = (_SOURCE, _DESTINATION)
 _CONTROL_RATE: Final = 10.0
