@@ -16,7 +16,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
-from mirror.client.promptness import SLOWEST_LINK, Promptness
+from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
@@ -425,7 +425,7 @@ class Connection:
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
             self.promptness.answered(since, self._loop.now(), len(frame))
-        elif request.replication_seconds is not None:
+        elif request.replication_seconds is not None and self.promptness.patience > PATIENCE_SECONDS:
             self.promptness.replicated(self._loop.now() - since - request.replication_seconds)
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
