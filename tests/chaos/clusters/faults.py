@@ -152,8 +152,8 @@ def _elect_uncleanly(victim: Victim) -> None:
     last, other, _ = victim.cluster.nodes
     admin = victim.admin
     admin.require(in_sync=1)
-    other.stop()
     admin.keep_only([last.node_id, other.node_id])
+    other.stop()
     admin.wait_for_replicas([last.node_id])
     time.sleep(victim.seconds)
     with victim.quiet():
