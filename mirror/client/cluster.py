@@ -159,6 +159,7 @@ class Cluster:
             self.topics[partition.topic] = topic._replace(leaders=tuple(leaders))
             if broker in nodes:
                 self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
+                self._departed.discard(address_of(*nodes[broker]))
 
     def round_trip(self, broker: int) -> float:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""

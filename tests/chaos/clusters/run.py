@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from stack.errors import NotInTime
-from stack.kafka import KafkaCluster, NodePorts
+from stack.kafka import KafkaCluster, KafkaNode, NodePorts
 from stack.process.parallel import for_each
 from stack.server import Jvm
 from stack.wait import wait_until
@@ -135,7 +135,9 @@ class ClusterFaults:
 
     def start(self) -> None:
         """Start everything."""
-        for_each(self.clusters.values(), KafkaCluster.start)
+        nodes = [node for cluster in self.clusters.values() for node in cluster.nodes]
+        for_each(nodes, KafkaNode.launch)
+        for_each(nodes, lambda node: node.wait_until_ready(PATIENCE_SECONDS))
         for reader in self._readers.values():
             reader.start()
 

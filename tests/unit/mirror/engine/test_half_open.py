@@ -109,6 +109,29 @@ def test_partitions_of_a_frozen_broker_follow_their_new_leader_within_seconds(
     fakes.check("t", 4)
 
 
+def test_a_broker_that_is_back_may_be_slow(new_fakes: Callable[..., MirroredFakes]) -> None:
+    """The response of the former leader names it, so that the lane needs no metadata."""
+    fakes = new_fakes(brokers=3)
+    fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy="compact")
+    copying(fakes, 1)
+    node = fakes.target.partition("t").leader
+    fakes.target.take_down(node)
+    fakes.write("t", 10, 10)
+    fakes.run_to("t", 20)
+    fakes.target.bring_up(node)
+    fakes.target.move_leader("t", 0, node)
+    fakes.write("t", 20, 10)
+    fakes.run_to("t", 30)
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Delay(3.0, applied=True), fits=fits)
+    fakes.write("t", 30, 10)
+    fakes.run_to("t", 40)
+    assert fakes.target.faults.is_spent
+    assert len([asked for asked in produced(fakes) if asked.faults]) == 1
+    assert produced(fakes)[-1].faults, "the batch was sent again"
+    fakes.check("t")
+
+
 def test_the_first_fetch_of_a_connection_is_repeated_on_another(fakes: MirroredFakes) -> None:
     fakes.source.faults.plant(FETCH, Hold(Gate()), times=2)
     began = fakes.clock.monotonic()
