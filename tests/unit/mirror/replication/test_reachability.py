@@ -202,7 +202,7 @@ def test_a_former_connection_counts_until_a_prompt_answer() -> None:
     answers.answered(90.0, 89.0, 0)
     assert answers.usual == 0.0
     other = Promptness()
-    other.continue_from(100.0, 106.0)
+    other.continue_from(Promptness(), 100.0, 106.0)
     assert other.silence(inf, 106.5) == (100.0, SILENT)
     assert other.silence(107.0, 107.0) == (100.0, SILENT)
     assert other.usual == inf
