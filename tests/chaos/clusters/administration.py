@@ -98,9 +98,14 @@ class Administration:
         places = [TopicPartition(*place) for place in self.mine()]
         if not places:
             return False
+        # A client sends the request only to the controller that it knows, and waits for a dead one, too.
+        timeout_ms = round(_CALL_SECONDS * 1000)
+        admin = AdminClient(
+            {"bootstrap.servers": self._cluster.address, "socket.timeout.ms": timeout_ms, "log_level": 0}
+        )
         try:
-            self._admin.elect_leaders(kind, places).result(PATIENCE_SECONDS)
-        except KafkaException:  # the cluster has no controller yet
+            admin.elect_leaders(kind, places).result(PATIENCE_SECONDS)
+        except KafkaException:  # no controller yet
             return False
         return {one.leader for one in self.mine().values()} <= set(nodes)
 
