@@ -36,6 +36,11 @@ def zookeeper_role(port: int) -> str:
     return answer.partition("\nMode: ")[2].partition("\n")[0]
 
 
+def zookeeper_sessions(port: int) -> int:
+    """Return the number of sessions that use this server. Raises OSError."""
+    return _four_letters(port, b"cons").count("sid=0x")
+
+
 def _four_letters(port: int, word: bytes) -> str:
     with socket.create_connection((LOOPBACK, port), _PATIENCE_SECONDS) as connection:
         connection.sendall(word)

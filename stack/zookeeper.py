@@ -78,6 +78,11 @@ class ZooKeeperServer(Server):
                 found |= {"quorum": member.quorum, "election": member.election}
         return found
 
+    @property
+    def sessions(self) -> int:
+        """Number of sessions that use this server."""
+        return readiness.zookeeper_sessions(self.port)
+
     def lacks(self) -> str:
         return readiness.zookeeper(self.port)
 

@@ -16,7 +16,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
-from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
+from mirror.client.promptness import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, unusable_response
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
@@ -234,10 +234,12 @@ class Connection:
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the next response is much later than the previous one (only if `wait_seconds` is
-        set). A second connection then shows whether the broker is silent, or only this connection."""
-        is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
-        return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
+        """Return whether the next response is much later than expected. A second connection then shows
+        whether the broker is silent, or only this connection."""
+        if not self._pending:
+            return False
+        request = self._pending[0][2]
+        return self.promptness.is_overdue(request, self.unanswered_since, self.answered_at, now)
 
     def check_deadline(self, now: float) -> None:
         """Close the connection if the oldest request has timed out, or if a response has stalled."""
@@ -245,6 +247,8 @@ class Connection:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
+            if request.replication_seconds is not None:
+                self.promptness.accepted(self.transport.acknowledged_bytes(), now)
             is_late = now > since + request.timeout_seconds
             if self._slab is not None and (is_late or now > self.answered_at + _STALLED_SECONDS):
                 got, size = self._filled, len(self._frame)
@@ -421,6 +425,8 @@ class Connection:
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
             self.promptness.answered(since, self._loop.now(), len(frame))
+        elif request.replication_seconds is not None and self.promptness.patience > PATIENCE_SECONDS:
+            self.promptness.replicated(self._loop.now() - since - request.replication_seconds)
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
         except CorruptData as error:

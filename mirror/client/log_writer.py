@@ -90,9 +90,9 @@ async def _produce(
         version = produce.BY_ID_FROM - 1
     topic = topic_id if version >= produce.BY_ID_FROM else place.topic.encode()
     timeout = cluster.timeout_seconds
-    body, size = produce.encode_request(
-        version, {topic: [(place.partition, batch)]}, replication_ms(timeout), transactional_id
-    )
+    wait_ms = replication_ms(timeout)
+    batches = {topic: [(place.partition, batch)]}
+    body, size = produce.encode_request(version, batches, wait_ms, transactional_id)
     promise = Promise[ProducedPartition]()
 
     def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
@@ -103,7 +103,7 @@ async def _produce(
         promise.resolve(response.partitions[0])
 
     flexible = produce.is_flexible(version)
-    connection.send(
-        Request(produce.API, version, flexible, flexible, body, size, timeout, on_answer, promise.fail)
-    )
+    request = Request(produce.API, version, flexible, flexible, body, size, timeout, on_answer, promise.fail)
+    request.replication_seconds = wait_ms / 1000
+    connection.send(request)
     return await promise

@@ -13,6 +13,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from mirror.client.promptness import PATIENCE_SECONDS
 from mirror.errors import HeadraceError
 from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
@@ -24,60 +25,9 @@ _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
 """Kind of an outage: refused connections or missing responses. Failed logins are a separate kind."""
-PATIENCE_SECONDS: Final = 5.0
-"""Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Time for which a broker still counts as silent after a connection without responses was closed. Only after
 `PATIENCE_SECONDS` does a new connection show that the broker still sends no responses."""
-SLOWEST_LINK: Final = 256 * 1024
-"""Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
-
-
-class Promptness:
-    """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
-
-    After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
-    seconds. `sent_at`: due time of a response: send time of the request plus the wait that the request
-    allows, without the time for transfer and processing.
-    """
-
-    __slots__ = ("_until", "seconds", "since", "usual")
-
-    def __init__(self) -> None:
-        self.since = inf
-        """Due time of the first of several late responses in a row; infinity while responses are prompt."""
-        self.seconds = 0.0
-        """Approximate delay; updated only if the delay has halved or doubled."""
-        self.usual = inf
-        """Seconds from the due time of the latest response until its last byte; infinity if it was late."""
-        self._until = inf
-
-    def answered(self, sent_at: float, now: float, size: int) -> None:
-        """Record a response of `size` bytes."""
-        took = now - sent_at - size / SLOWEST_LINK
-        if took < PATIENCE_SECONDS:
-            self.since, self.seconds, self.usual = inf, 0.0, max(now - sent_at, 0.0)
-            return
-        self.usual = inf
-        self.since = min(self.since, sent_at)
-        self._until = now + PATIENCE_SECONDS
-        if not self.seconds / 2 < took < self.seconds * 2:
-            self.seconds = took
-
-    def continue_from(self, since: float, now: float) -> None:
-        """Count the broker as silent since `since`, as on a former connection, until it responds promptly."""
-        self.since, self._until = since, now + PATIENCE_SECONDS
-
-    def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late, and a description.
-
-        `sent_at`: due time of the oldest outstanding response; infinity if none is outstanding. A slow broker
-        that gets no further requests soon stops counting as slow.
-        """
-        if self.since == inf or (sent_at == inf and now >= self._until):
-            return sent_at, "does not respond"
-        is_worse = not self.seconds or now - sent_at >= 2 * self.seconds
-        return self.since, "does not respond" if is_worse else f"responds after {self.seconds:.0f} s"
 
 
 class _Silence(NamedTuple):

@@ -22,7 +22,8 @@ class Request:
     retain the buffer. Either `on_answer` or `on_failure` is called, exactly once. `wait_seconds`: maximum
     wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
     does not indicate the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the
-    end of the body follows with `Connection.complete`; `size` includes the end.
+    end of the body follows with `Connection.complete`; `size` includes the end. `replication_seconds`: time
+    for which the broker may wait for replicas; None for requests that are not replicated.
     """
 
     api: int
@@ -37,6 +38,7 @@ class Request:
     wait_seconds: float | None = None
     most_bytes: int = CONTROL_BYTES
     is_incomplete: bool = False
+    replication_seconds: float | None = None
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:

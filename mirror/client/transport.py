@@ -16,6 +16,9 @@ Buffer = bytes | bytearray | memoryview
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
 """Byte offset of `tcpi_min_rtt` (microseconds) in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
+_ACKED_AT: Final = 120
+"""Byte offset of `tcpi_bytes_acked`."""
+_BYTES: Final = struct.Struct("=Q")
 _MICROSECONDS: Final = struct.Struct("=I")
 _NOT_MEASURED: Final = 2**32 - 1
 
@@ -50,6 +53,12 @@ class Transport:
         info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
         microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
+
+    def acknowledged_bytes(self) -> int:
+        """Return the bytes that the peer's kernel has acknowledged; 0 if the kernel does not provide it."""
+        info = self.tcp_info(_ACKED_AT + _BYTES.size)
+        acknowledged: int = _BYTES.unpack_from(info, _ACKED_AT)[0] if info else 0
+        return acknowledged
 
     def tcp_info(self, size: int) -> bytes:
         """Return the first `size` bytes of the kernel's `struct tcp_info`; no bytes if it is shorter."""

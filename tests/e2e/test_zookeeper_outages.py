@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 
 from stack.zookeeper import ZooKeeperEnsemble
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.kafka_data import Record, counts, make_topic, produce, read_all
 from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW_MS = 1_795_000_000_000
 PARTITIONS = 4
+FROZEN_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -59,6 +61,10 @@ class Flow:
             )
         finally:
             assert self.arrived() == self._written, f"{why}: {self.name}"
+
+    def starts(self) -> int:
+        """Return the number of fencing markers, one for each start of a lane."""
+        return counts(self.pair.destination.address, [self.name])[self.name] - self.arrived()
 
     def arrived(self) -> int:
         """Return the number of records; offsets also count the fencing markers of new owners."""
@@ -108,6 +114,38 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     for one in (flow, second, third):
         one.goes_on("all three are back")
     assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "records were repeated"
+
+
+def test_a_frozen_server_stops_no_lane_of_an_instance_that_uses_it(
+    kafka_pair: KafkaPair, ensemble: ZooKeeperEnsemble, new_instance: NewInstance, service_name: str
+) -> None:
+    """The instance continues its session on another server, and health reports what does not work."""
+    settings = {
+        "zookeeper__servers": ensemble.address,
+        "zookeeper__root": f"/{service_name}",
+        "zookeeper__session_timeout_seconds": "20",
+    }
+    instance = new_instance("one", **settings)
+    flow = Flow(kafka_pair)
+    flow.mirror(instance)
+    flow.goes_on("with all three")
+    before, starts = sequences(instance), flow.starts()
+    (used,) = [server for server in ensemble.servers if server.sessions]
+    used.suspend()
+    until = time.monotonic() + FROZEN_SECONDS
+    while time.monotonic() < until:
+        flow.goes_on("a server is frozen")
+        assert {lane["phase"] for lane in instance.lanes()} == {"copying"}
+        parts = instance.health()["parts"]
+        assert {name for name, part in parts.items() if not part["is_well"]} <= {"coordination session"}
+    second = Flow(kafka_pair)
+    second.mirror(instance)
+    second.goes_on("a plan was made without the frozen server")
+    wait_until(lambda: instance.health()["is_well"], "the session is well on another server")
+    used.resume()
+    flow.goes_on("the server is back")
+    assert sequences(instance) == before, "the instance lost its session"
+    assert flow.starts() == starts, "a lane was restarted"
 
 
 def _has_given_up(instance: RunningInstance) -> bool:

@@ -9,7 +9,8 @@ from typing import Final
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
-from mirror.client.reachability import PATIENCE_SECONDS, Reachability
+from mirror.client.promptness import PATIENCE_SECONDS
+from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.protocol.control.cluster import Endpoint, metadata
 
@@ -119,7 +120,7 @@ class BrokerConnections:
         if self.is_closed or self.known.get(place) is not silent or not silent.is_overdue(now):
             other.close()
             return
-        other.promptness.continue_from(silent.unanswered_since, now)
+        other.promptness.continue_from(silent.promptness, silent.unanswered_since, now)
         self.known[place], self._opened_at[place] = other, now
         silent.close(TimedOut(f"{silent.name} answers on another connection only"))
 

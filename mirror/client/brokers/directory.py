@@ -44,3 +44,4 @@ class BrokerDirectory:
     def add(self, broker: int, endpoint: Endpoint) -> None:
         """Set the address of one broker."""
         self.brokers = {**self.brokers, broker: endpoint}
+        self.departed.discard(address_of(*endpoint))

@@ -10,12 +10,14 @@ from typing import Final
 from mirror.client.brokers.connections import BrokerConnections
 from mirror.client.brokers.directory import BrokerDirectory
 from mirror.client.event_loop import Loop
-from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.clusters import address_of
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 1.0
+"""Delay of a response after which another broker is asked whether the cluster still lists the silent one, and
+the interval of these requests."""
 
 
 class BrokerWatch:
@@ -63,9 +65,9 @@ class BrokerWatch:
         connections.reachability.swept(waiting, now, heard)
         self.silent_since, silence = connections.reachability.silence(waiting, now)
         self.silence = f"cluster {self._cluster}: {silence}"
-        late = {name for name, (since, _) in waiting.items() if now - since >= PATIENCE_SECONDS}
+        late = {name for name, (since, _) in waiting.items() if now - since >= _LOOK_SECONDS}
         self._close_departed(late)
-        if late - self._directory.departed and now - self._looked_at >= PATIENCE_SECONDS:
+        if late - self._directory.departed and now - self._looked_at >= _LOOK_SECONDS:
             self._loop.spawn(self._look_for_departures(late, waiting.keys() - late))
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 

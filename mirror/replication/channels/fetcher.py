@@ -15,7 +15,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.connection import FAR_SECONDS, Connection
-from mirror.client.reachability import PATIENCE_SECONDS
+from mirror.client.promptness import PATIENCE_SECONDS
 from mirror.client.request import Request
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.lane import Lane

@@ -258,9 +258,8 @@ class ParallelWrites:
         by_id = version >= produce.BY_ID_FROM
         topic = lane.progress.target_id if by_id else lane.spec.destination_topic.encode()
         number, timeout = lane.key.partition.partition, self._cluster.timeout_seconds
-        buffers, size = produce.encode_request(
-            version, {topic: [(number, outgoing.batch)]}, replication_ms(timeout), transactional_id
-        )
+        wait_ms, batches = replication_ms(timeout), {topic: [(number, outgoing.batch)]}
+        buffers, size = produce.encode_request(version, batches, wait_ms, transactional_id)
         write = Write(lane, outgoing, order, via, (topic, number))
         front, write.end = split_end(buffers, _WITHHELD_BYTES)
         flexible = produce.is_flexible(version)
@@ -274,6 +273,7 @@ class ParallelWrites:
             timeout,
             partial(self._on_answer, write, version),
             partial(self._on_failure, write),
+            replication_seconds=wait_ms / 1000,
             is_incomplete=True,
         )
         outgoing.sent_at = via.used_at = self._cluster.loop.now()

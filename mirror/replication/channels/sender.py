@@ -217,7 +217,8 @@ class ProduceChannel:
             sent[topic, number] = (lane, outgoing)
             outgoing.sent_at = now
         timeout = self._cluster.timeout_seconds
-        buffers, size = produce.encode_request(version, topics, replication_ms(timeout), transactional_id)
+        wait_ms = replication_ms(timeout)
+        buffers, size = produce.encode_request(version, topics, wait_ms, transactional_id)
         self._requests += 1
         self._bytes += size
         flexible = produce.is_flexible(version)
@@ -232,6 +233,7 @@ class ProduceChannel:
                 timeout,
                 partial(self._on_answer, version, sent, size),
                 partial(self._on_failure, sent, size),
+                replication_seconds=wait_ms / 1000,
             )
         )
 

@@ -98,9 +98,14 @@ class Administration:
         places = [TopicPartition(*place) for place in self.mine()]
         if not places:
             return False
+        # A client sends the request only to the controller that it knows, and waits for a dead one, too.
+        timeout_ms = round(_CALL_SECONDS * 1000)
+        admin = AdminClient(
+            {"bootstrap.servers": self._cluster.address, "socket.timeout.ms": timeout_ms, "log_level": 0}
+        )
         try:
-            self._admin.elect_leaders(kind, places).result(PATIENCE_SECONDS)
-        except KafkaException:  # the cluster has no controller yet
+            admin.elect_leaders(kind, places).result(PATIENCE_SECONDS)
+        except KafkaException:  # no controller yet
             return False
         return {one.leader for one in self.mine().values()} <= set(nodes)
 
@@ -109,10 +114,14 @@ class Administration:
 
         `turn`: number of places by which the replicas are rotated.
         """
-        wanted = {
-            place: _rotated(sorted(node.node_id for node in self._cluster.nodes), place[1] + turn)[:replicas]
-            for place in self.mine()
-        }
+        nodes = sorted(node.node_id for node in self._cluster.nodes)
+        self._move({place: _rotated(nodes, place[1] + turn)[:replicas] for place in self.mine()})
+
+    def keep_only(self, nodes: Sequence[int]) -> None:
+        """Keep only the replicas of these brokers, the preferred leader first."""
+        self._move({place: list(nodes) for place in self.mine()})
+
+    def _move(self, wanted: Mapping[Place, list[int]]) -> None:
         topic = AlterPartitionReassignmentsRequest.ReassignableTopic
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=60_000,

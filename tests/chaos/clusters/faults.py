@@ -146,24 +146,26 @@ def _fill(file: Path) -> None:
 def _elect_uncleanly(victim: Victim) -> None:
     """Let one broker alone acknowledge records, kill it, and elect one that lacks these records.
 
-    The others are stopped in order, so that they leave the in-sync replicas while there is a quorum.
+    The third broker only keeps its vote: two of the three controllers must be alive to remove a replica from
+    those in sync, and to elect.
     """
-    last, *others = victim.cluster.nodes
-    victim.admin.require(in_sync=1)
-    left = [node.node_id for node in victim.cluster.nodes]
-    for node in reversed(others):
-        node.stop()
-        left.remove(node.node_id)
-        victim.admin.wait_for_replicas(left)
+    last, other, _ = victim.cluster.nodes
+    admin = victim.admin
+    admin.require(in_sync=1)
+    admin.keep_only([last.node_id, other.node_id])
+    other.stop()
+    admin.wait_for_replicas([last.node_id])
     time.sleep(victim.seconds)
     with victim.quiet():
         last.kill()
-    for_each(others, KafkaNode.launch)
-    victim.admin.elect(ElectionType.UNCLEAN, [node.node_id for node in others])
+    other.launch()
+    admin.elect(ElectionType.UNCLEAN, [other.node_id])
     last.start()
-    for_each(others, KafkaNode.wait_until_ready)
-    victim.admin.wait_in_sync()
-    victim.admin.require(in_sync=_IN_SYNC)
+    other.wait_until_ready()
+    admin.reassign(turn=0, replicas=len(victim.cluster.nodes))
+    admin.wait_in_sync()
+    admin.require(in_sync=_IN_SYNC)
+    admin.elect(ElectionType.PREFERRED, [node.node_id for node in victim.cluster.nodes])
 
 
 _ACTS: Final[Mapping[Kind, Callable[[Victim], None]]] = {

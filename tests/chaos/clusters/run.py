@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from stack.errors import NotInTime
-from stack.kafka import KafkaCluster, NodePorts
+from stack.kafka import KafkaCluster, KafkaNode, NodePorts
 from stack.process.parallel import for_each
 from stack.server import Jvm
 from stack.wait import wait_until
@@ -38,7 +38,12 @@ from tests.shared_servers import BROKER_PROPERTIES
 PARTITIONS: Final = 6
 BROKERS: Final = 3
 _JVM: Final = Jvm(heap_mib=256, quick_start=True)
-_PROPERTIES: Final = {**BROKER_PROPERTIES, "min.insync.replicas": 2}
+_PROPERTIES: Final = {
+    **BROKER_PROPERTIES,
+    "min.insync.replicas": 2,
+    # By default a broker exits after a minute if the controllers of a busy machine have not elected a leader.
+    "initial.broker.registration.timeout.ms": 600_000,
+}
 _SOURCE, _DESTINATION = "source", "destination"
 SIDES: Final = (_SOURCE, _DESTINATION)
 _CONTROL_RATE: Final = 10.0
@@ -130,7 +135,9 @@ class ClusterFaults:
 
     def start(self) -> None:
         """Start everything."""
-        for_each(self.clusters.values(), KafkaCluster.start)
+        nodes = [node for cluster in self.clusters.values() for node in cluster.nodes]
+        for_each(nodes, KafkaNode.launch)
+        for_each(nodes, lambda node: node.wait_until_ready(PATIENCE_SECONDS))
         for reader in self._readers.values():
             reader.start()
 

@@ -141,6 +141,10 @@ class Writer:
                 )
             except BufferError:
                 self._producer.poll(0.2)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._FATAL:
+                    raise
+                self._producer = self._new_producer()  # the broker has lost acknowledged records
             else:
                 return
 

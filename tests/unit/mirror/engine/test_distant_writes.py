@@ -10,7 +10,7 @@ import pytest
 
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, HandledRequest, Throttle
+from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Gate, HandledRequest, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.server import Peer
 
@@ -199,6 +199,8 @@ LONG_FAULTS: list[tuple[Fault, Guarantee]] = [
     (Drop(applied=True), ONCE),
     (Delay(3.0, applied=True), ONCE),
     (Delay(40.0), EXACTLY),
+    (Hold(Gate(), applied=True), ONCE),
+    (Hold(Gate()), EXACTLY),
     (Throttle(700), ONCE),
     (Code(6), ONCE),
     (Code(6), EXACTLY),

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.client.reachability import PATIENCE_SECONDS
+from mirror.client.promptness import PATIENCE_SECONDS, Promptness
+from mirror.client.request import Request
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from tests.fakes.broker.cluster import FakeCluster
-from tests.fakes.broker.faults import Delay, Gate, Hold
+from tests.fakes.broker.faults import Delay, Gate, HandledRequest, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
+PRODUCE = 0
 FETCH = 1
 PROGRESS = "headrace-progress"
 
@@ -81,11 +84,15 @@ def test_the_lag_of_partitions_whose_source_is_silent_is_unknown(fakes: Mirrored
     fakes.run_until(lambda: not fakes.engine.sums().unknown, "the lag is known")
 
 
+@pytest.mark.parametrize("seconds", [4.0, 6.5, 15.0])
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_partitions_of_a_frozen_broker_follow_their_new_leader_within_seconds(
-    new_fakes: Callable[..., MirroredFakes], side: str
+    new_fakes: Callable[..., MirroredFakes], side: str, seconds: float
 ) -> None:
-    """The requests to the broker stay unanswered for as long as it is frozen."""
+    """The requests to the broker stay unanswered for as long as it is frozen.
+
+    `seconds`: time until its cluster replaces it.
+    """
     fakes = new_fakes(brokers=3, options={"request_timeout_seconds": 60.0})
     fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy="compact")
     copying(fakes)
@@ -93,10 +100,175 @@ def test_partitions_of_a_frozen_broker_follow_their_new_leader_within_seconds(
     cluster.freeze(1)
     for number in range(4):
         fakes.write("t", 10, 10, number)
-    fakes.run(4)
+    fakes.run(seconds)
     began = fakes.clock.monotonic()
     cluster.stop_broker(1)
     for number in range(4):
         fakes.run_to("t", 20, number)
-    assert fakes.clock.monotonic() - began < 2 * PATIENCE_SECONDS
+    assert fakes.clock.monotonic() - began < PATIENCE_SECONDS / 2
     fakes.check("t", 4)
+
+
+def test_a_broker_that_is_back_may_be_slow(new_fakes: Callable[..., MirroredFakes]) -> None:
+    """The response of the former leader names it, so that the lane needs no metadata."""
+    fakes = new_fakes(brokers=3)
+    fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy="compact")
+    copying(fakes, 1)
+    node = fakes.target.partition("t").leader
+    fakes.target.take_down(node)
+    fakes.write("t", 10, 10)
+    fakes.run_to("t", 20)
+    fakes.target.bring_up(node)
+    fakes.target.move_leader("t", 0, node)
+    fakes.write("t", 20, 10)
+    fakes.run_to("t", 30)
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Delay(3.0, applied=True), fits=fits)
+    fakes.write("t", 30, 10)
+    fakes.run_to("t", 40)
+    assert fakes.target.faults.is_spent
+    assert len([asked for asked in produced(fakes) if asked.faults]) == 1
+    assert produced(fakes)[-1].faults, "the batch was sent again"
+    fakes.check("t")
+
+
+def test_the_first_fetch_of_a_connection_is_repeated_on_another(fakes: MirroredFakes) -> None:
+    fakes.source.faults.plant(FETCH, Hold(Gate()), times=2)
+    began = fakes.clock.monotonic()
+    copying(fakes)
+    assert fakes.source.faults.is_spent
+    assert fakes.clock.monotonic() - began < 4 * PATIENCE_SECONDS
+    fakes.check("t", 4)
+
+
+def test_the_first_fetch_of_a_slow_broker_is_answered_in_the_end(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    """Each replacement of its connection waits twice as long."""
+    fakes = new_fakes(options={"request_timeout_seconds": 60.0})
+    fakes.source.faults.plant(FETCH, Delay(25.0), times=None)
+    copying(fakes)
+    fakes.check("t", 4)
+
+
+@pytest.fixture
+def one_partition(new_fakes: Callable[..., MirroredFakes]) -> Callable[[Guarantee], MirroredFakes]:
+    """Return a function that starts an engine and copies one partition with a guarantee."""
+
+    def start(guarantee: Guarantee) -> MirroredFakes:
+        options = {"request_timeout_seconds": 60.0, "merge_small_batches": False}
+        fakes = new_fakes(brokers=1, options=options)
+        fakes.make_topic("t", replication=1)
+        fakes.write("t", 0, 10)
+        fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
+        fakes.run_to("t", 10)
+        return fakes
+
+    return start
+
+
+def produced(fakes: MirroredFakes) -> list[HandledRequest]:
+    """Return the produce requests for records of the topic."""
+    topic = fakes.target.topics["t"].identity
+    return [asked for asked in fakes.target.server.requests if is_for(topic)(asked)]
+
+
+def is_for(topic: object) -> Callable[[HandledRequest], bool]:
+    return lambda asked: asked.api == PRODUCE and asked.message.topic_data[0].topic_id == topic
+
+
+def write_in_batches(fakes: MirroredFakes, first: int) -> None:
+    """Write 30 records that are copied with three requests."""
+    for number in range(first, first + 30, 10):
+        fakes.write("t", number, 10)
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_a_batch_whose_response_is_lost_delays_its_partition_for_seconds_only(
+    one_partition: Callable[[Guarantee], MirroredFakes], guarantee: Guarantee, applied: bool
+) -> None:
+    """The broker may process the request at any time later."""
+    fakes = one_partition(guarantee)
+    gate = Gate()
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Hold(gate, applied=applied), fits=fits)
+    began = fakes.clock.monotonic()
+    write_in_batches(fakes, 10)
+    fakes.run_to("t", 40)
+    assert fakes.clock.monotonic() - began < 3 * PATIENCE_SECONDS
+    assert fakes.target.faults.is_spent
+    fakes.check("t")
+    gate.open()
+    fakes.run(1)
+    write_in_batches(fakes, 40)
+    fakes.run_to("t", 70)
+    fakes.check("t")
+
+
+def test_a_connection_that_loses_every_response_is_replaced_again(
+    one_partition: Callable[[Guarantee], MirroredFakes],
+) -> None:
+    fakes = one_partition(Guarantee.EFFECTIVELY_ONCE)
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Hold(Gate(), applied=True), times=2, fits=fits)
+    began = fakes.clock.monotonic()
+    write_in_batches(fakes, 10)
+    fakes.run_to("t", 40)
+    assert fakes.clock.monotonic() - began < 6 * PATIENCE_SECONDS
+    assert fakes.target.faults.is_spent
+    fakes.check("t")
+
+
+def test_a_throttled_connection_is_not_half_open(
+    one_partition: Callable[[Guarantee], MirroredFakes],
+) -> None:
+    """A broker reads no requests while it throttles a connection."""
+    fakes = one_partition(Guarantee.EFFECTIVELY_ONCE)
+    gate = Gate()
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Throttle(30_000), fits=fits)
+    fakes.target.faults.plant(PRODUCE, Hold(gate), fits=fits)
+    write_in_batches(fakes, 10)
+    fakes.run(30)
+    gate.open()
+    fakes.run_to("t", 40)
+    assert len({asked.connection for asked in produced(fakes)}) == 1
+    fakes.check("t")
+
+
+def test_batches_that_wait_for_replicas_in_turn_are_not_lost(
+    one_partition: Callable[[Guarantee], MirroredFakes],
+) -> None:
+    fakes = one_partition(Guarantee.EFFECTIVELY_ONCE)
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Delay(6.0, applied=True), times=None, fits=fits)
+    write_in_batches(fakes, 10)
+    fakes.run_to("t", 40)
+    assert fakes.target.faults.taken == 3
+    assert len({asked.connection for asked in produced(fakes)}) == 1
+    fakes.check("t")
+
+
+def test_the_first_batches_of_a_slow_broker_are_stored_in_the_end(
+    one_partition: Callable[[Guarantee], MirroredFakes],
+) -> None:
+    """Each replacement of their connection waits twice as long."""
+    fakes = one_partition(Guarantee.EFFECTIVELY_ONCE)
+    fits = is_for(fakes.target.topics["t"].identity)
+    fakes.target.faults.plant(PRODUCE, Delay(25.0), times=None, fits=fits)
+    write_in_batches(fakes, 10)
+    fakes.run_to("t", 40)
+    fakes.check("t")
+
+
+def test_a_batch_that_a_slow_line_still_carries_is_not_lost() -> None:
+    """The kernel has taken the whole request, and the broker's host acknowledges parts of it."""
+    batch = Request(PRODUCE, 9, True, True, [], 0, 60.0, lambda *_: None, lambda _: None)
+    batch.replication_seconds = 4.0
+    promptness = Promptness()
+    for second in range(60):
+        promptness.accepted(1_000 * second, 100.0 + second)
+        assert not promptness.is_overdue(batch, 100.0, 0.0, 100.0 + second)
+    assert not promptness.is_overdue(batch, 100.0, 0.0, 167.0)
+    assert promptness.is_overdue(batch, 100.0, 0.0, 168.0)

@@ -1,0 +1,89 @@
+"""Detects late responses of a broker on one connection."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from mirror.client.request import Request
+
+PATIENCE_SECONDS: Final = 5.0
+"""Time after which an outstanding request counts as an outage."""
+SLOWEST_LINK: Final = 256 * 1024
+"""Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
+
+
+class Promptness:
+    """Detects that a broker's responses on one connection are late by `PATIENCE_SECONDS` or more.
+
+    After a late response, the broker counts as late until a prompt response arrives. Times are monotonic
+    seconds. `sent_at`: due time of a response: send time of the request plus the wait that the request
+    allows, without the time for transfer and processing.
+    """
+
+    __slots__ = ("_accepted", "_until", "patience", "seconds", "since", "usual")
+
+    def __init__(self) -> None:
+        self.since = inf
+        """Due time of the first of several late responses in a row; infinity while responses are prompt."""
+        self.seconds = 0.0
+        """Approximate delay; updated only if the delay has halved or doubled."""
+        self.usual = 0.0
+        """Seconds from the due time of the latest response until its last byte; infinity if it was late."""
+        self.patience = PATIENCE_SECONDS
+        """Delay of a response after which a second connection shows whether the broker is silent."""
+        self._accepted = (0, 0.0)
+        """Bytes that the broker's host has acknowledged, and when it acknowledged the latest."""
+        self._until = inf
+
+    def answered(self, sent_at: float, now: float, size: int) -> None:
+        """Record a response of `size` bytes."""
+        took = now - sent_at - size / SLOWEST_LINK
+        if took < PATIENCE_SECONDS:
+            self.since, self.seconds, self.usual = inf, 0.0, max(now - sent_at, 0.0)
+            self.patience = PATIENCE_SECONDS
+            return
+        self.usual = inf
+        self.since = min(self.since, sent_at)
+        self._until = now + PATIENCE_SECONDS
+        if not self.seconds / 2 < took < self.seconds * 2:
+            self.seconds = took
+
+    def replicated(self, took: float) -> None:
+        """Record the response to a request with `replication_seconds`, `took` seconds after their end."""
+        if took < PATIENCE_SECONDS:
+            self.since, self.patience = inf, PATIENCE_SECONDS
+
+    def accepted(self, acknowledged_bytes: int, now: float) -> None:
+        """Record the bytes of all requests that the broker's host has acknowledged."""
+        if acknowledged_bytes != self._accepted[0]:
+            self._accepted = acknowledged_bytes, now
+
+    def is_overdue(self, request: Request, due: float, heard_at: float, now: float) -> bool:
+        """Return whether the response to the oldest request, due at `due`, is much later than expected.
+
+        `heard_at`: time of the latest response. False if the response time of the request says nothing.
+        """
+        if request.replication_seconds is not None:
+            # A broker processes the requests of a connection in turn, and a slow line still carries this one.
+            since = max(due, heard_at, self._accepted[1]) + request.replication_seconds
+            return now - since >= self.patience
+        return request.wait_seconds is not None and now - due >= self.patience + self.usual
+
+    def continue_from(self, former: Promptness, since: float, now: float) -> None:
+        """Count the broker as silent since `since`, as on a former connection, until it responds promptly.
+
+        Doubles the delay after which a response is overdue, as the broker may be slow to respond.
+        """
+        self.since, self._until, self.patience = since, now + PATIENCE_SECONDS, 2 * former.patience
+
+    def silence(self, sent_at: float, now: float) -> tuple[float, str]:
+        """Return the time since which the broker is late, and a description.
+
+        `sent_at`: due time of the oldest outstanding response; infinity if none is outstanding. A slow broker
+        that gets no further requests soon stops counting as slow.
+        """
+        if self.since == inf or (sent_at == inf and now >= self._until):
+            return sent_at, "does not respond"
+        is_worse = not self.seconds or now - sent_at >= 2 * self.seconds
+        return self.since, "does not respond" if is_worse else f"responds after {self.seconds:.0f} s"
