@@ -38,7 +38,7 @@ ONLY_PARSED: Final = {
     "topics retire": "a topic is unused after weeks; see tests/unit/headrace/test_topics_command.py",
     "topics restore": "a topic is unused after weeks; see tests/unit/headrace/test_topics_command.py",
     "datastream forget": "needs a lost datastream; see tests/unit/headrace/test_lost_datastreams.py",
-    "groups explain": "the leader reads groups later; see tests/unit/headrace/test_consumer_group_commands.py",
+    "groups explain": "the leader reads them later; see tests/unit/headrace/test_consumer_group_commands.py",
     "events --follow": "does not end",
     "events --watch": "does not end",
 }
