@@ -280,10 +280,8 @@ class Leader(BackgroundThread):
         decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
             self._board.note(error, *(member.name for member in world.groups.get(group, ())))
-        for group, reason in self._stores.troubles.all().items():
-            self._board.note(HeadraceError(reason), *(member.name for member in world.groups.get(group, ())))
-        for group, reason in self._stores.troubles.held_back().items():
-            self._board.mention(reason, *(member.name for member in world.groups.get(group, ())))
+        is_preparing = self._world_view.topic_discovery.is_preparing
+        self._board.note_troubles(self._stores.troubles, world.groups, is_preparing)
         self._uncopied.look(world, decision, self._board)
         self._assessments.look(world, decision, self._board)
         actions = leader_actions(world, changes, decision, self._over(world, decision))
@@ -388,7 +386,10 @@ class Leader(BackgroundThread):
         """Prepare the destinations of datastreams and return a sentence for each."""
         sentences = {}
         for datastream in datastreams:
-            sentences[datastream.name] = f"{datastream.status}; a cluster has not responded yet"
+            remaining = self._world_view.topic_discovery.remaining(datastream)
+            missing = counted(remaining, "destination topic")
+            what = f"{missing} not created yet" if remaining else "a cluster has not responded yet"
+            sentences[datastream.name] = f"{datastream.status}; {what}"
             with self._board.guarding(datastream.name):
                 sentences[datastream.name] = self._prepare(datastream)
         return sentences
@@ -403,6 +404,9 @@ class Leader(BackgroundThread):
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
+        if remaining := topic_discovery.remaining(datastream):
+            _log.info("destination topics remaining", datastream=datastream.name, topics=remaining)
+            self._awake.set()  # the next step follows immediately
         short = {topic: found.reason for topic, found in topic_discovery.shortfalls(datastream).items()}
         reasons = {**short, **self._verdict.reasons(datastream.name)}
         if reasons:

@@ -24,6 +24,7 @@ from mirror.coordination.reconcile import (
     others_of,
     starts,
 )
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -36,7 +37,7 @@ from mirror.instance.losses.watch import LossWatch
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.instance.workers.troubles import held_back_of, troubles_of
+from mirror.instance.workers.troubles import held_back_of, troubles_of, without_topic
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
@@ -120,8 +121,7 @@ class PlanExecutor:
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
         self._undescribed: Mapping[LaneKey, Exception] = {}
-        self._published: Mapping[GroupName, str] = {}
-        self._published_held_back: Mapping[GroupName, str] = {}
+        self._published: dict[str, Mapping[GroupName, str]] = {}
         self._quotas: Mapping[GroupName, float] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
         self._announced: Holding | None = None
@@ -210,18 +210,20 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Publish the demand, stalled lanes and throttled lanes of this instance every few seconds."""
+        """Publish the demand and the `TroubleStore` of this instance every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
         self._rates_due = now + _SHARING_SECONDS
-        if self._troubles != self._published:
-            self._shared.troubles.say(me.sequence, self._troubles)
-            self._published = self._troubles
-        held_back = held_back_of(self._supervisor.lanes)
-        if held_back != self._published_held_back:
-            self._shared.troubles.publish_held_back(me.sequence, held_back)
-            self._published_held_back = held_back
+        lanes = self._supervisor.lanes
+        for folder, found in (
+            (znodes.TROUBLES, self._troubles),
+            (znodes.QUOTAS, held_back_of(lanes)),
+            (znodes.NO_TOPICS, without_topic(lanes)),
+        ):
+            if found != self._published.get(folder, {}):
+                self._shared.troubles.publish(folder, me.sequence, found)
+                self._published[folder] = found
         self._demands = demands_of(self._supervisor.lanes, self._demands)
         chosen = catch_up_by_group(
             (datastream.group, datastream.metadata) for datastream in self._datastreams

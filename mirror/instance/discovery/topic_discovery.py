@@ -21,6 +21,7 @@ from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
     PreparationQuery,
+    PreparationSteps,
     TopicRules,
     Waits,
     prepare,
@@ -34,6 +35,8 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _NONE: Final[Waits] = {}
 _HIDDEN_AGAIN_SECONDS: Final = 60.0
+_SETTLING_SECONDS: Final = 30.0
+"""Time in which lanes notice that their destination topics were created, and instances report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class TopicDiscovery:
         self._identity_requested_at: dict[ClusterRef, float] = {}
         self._nameless: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, Preparation] = {}
+        self._settled_at: dict[DatastreamName, float] = {}
         self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
@@ -157,8 +161,8 @@ class TopicDiscovery:
     ) -> tuple[TopicWork, ...]:
         """Create and extend destination topics, and return the completed work.
 
-        Raises the errors of the destination, and of the source if its topics are unknown; CallPending while
-        the work is in progress.
+        Each call makes one step, while any are `remaining`. Raises the errors of the destination, and of the
+        source if its topics are unknown; CallPending while the step is in progress.
 
         The destination is read only if a topic is missing or the source has changed since the last success,
         and every ten minutes, because an operator may have changed a topic there. `written`: source topics
@@ -174,7 +178,9 @@ class TopicDiscovery:
         present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
         question = PreparationQuery(datastream, source_counts, present, limits)
         known = self._prepared.get(name)
-        known = known if known is not None and now < known.look_again_at else None
+        steps = known.steps_for(datastream) if known is not None else PreparationSteps()
+        if known is not None and (steps.remaining or now >= known.look_again_at):
+            known = None
         if known is not None and known.question.is_same(question):
             return ()
         mirrored = {
@@ -185,7 +191,8 @@ class TopicDiscovery:
         if known is not None and known.is_still_valid(question, wanted):
             self._prepared[name] = replace(known, question=question)
             return ()
-        preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
+        preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS, steps=steps)
+        self._settled_at[name] = math.inf
         line = _topics_at(datastream.destination)
         # A late result may belong to an older query, so it is returned with that query.
         clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
@@ -193,7 +200,18 @@ class TopicDiscovery:
             line, name, lambda: prepare(preparation, mirrored, written, self._rules, *clusters)
         )
         self._note_prepared(name, prepared)
+        if not prepared.steps.remaining:
+            self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
         return work
+
+    def remaining(self, datastream: Datastream) -> int:
+        """Return the number of destination topics that are not created or extended yet; 0 if unknown."""
+        known = self._prepared.get(datastream.name)
+        return 0 if known is None else known.steps.remaining
+
+    def is_preparing(self, datastream: Datastream) -> bool:
+        """Return whether lanes may wait for destination topics that are being created, or were just now."""
+        return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
 
     def leave_out(
         self,
