@@ -326,7 +326,9 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
     mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(wanted)]
     mine += [LaneAnswer.from_uncopied(lane, now, now_ms) for lane in idle]
-    return [answer.model_copy(update={"instance": status.name}) for answer in mine]
+    for answer in mine:
+        answer.instance = status.name
+    return mine
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:
