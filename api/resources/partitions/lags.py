@@ -14,10 +14,10 @@ from pydantic import ConfigDict
 
 from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
-from api.fleet.questions import Fleet
+from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
-from api.resources.lanes import LaneAnswer, PartitionState, lanes_by_instance
+from api.resources.lanes import GROUP, LANES, LaneReport, PartitionState, lanes_read, own_reports
 from api.resources.partitions.loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from api.services import Services
@@ -118,22 +118,22 @@ class _Entry(NamedTuple):
 
     place: TopicPartition
     owner: TaskPlacement | None
-    lane: LaneAnswer | None
+    lane: LaneReport | None
     state: str
     reason: str
 
     @property
     def condition(self) -> str:
         """State of the movement if known, otherwise state of the lane."""
-        movement = self.lane.movement if self.lane is not None else None
-        return movement.state if movement is not None else self.state
+        return self.state if self.lane is None else self.lane.condition
 
     def row(self) -> PartitionLag:
         """Return the lag of the partition; without a report, its numbers are unknown."""
         if self.lane is None:
             reported = dict.fromkeys(("lag_records", "lag_ms", "bytes_per_second"))
         else:
-            reported = {name: getattr(self.lane, name) for name in PartitionState.model_fields}
+            lane = self.lane.answer()
+            reported = {name: getattr(lane, name) for name in PartitionState.model_fields}
         return PartitionLag(
             topic=self.place.topic,
             partition=self.place.partition,
@@ -224,7 +224,7 @@ class DatastreamGaps(AnswerModel):
 
 
 _UNKNOWN: Final = "unknown"
-LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
+LanesByInstance = Mapping[InstanceName, Sequence[LaneReport]]
 """Lanes reported by each instance that responded; the lanes of the leader include uncopied partitions."""
 
 
@@ -259,10 +259,22 @@ async def lag_now(
     """Query all instances. Return the lag of a datastream. Raises NotFound, Unreachable, DamagedState."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
-    replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
+    replies = await _reports(AllInstances(services, fleet, live), datastream.group)
     reported = {name: reply.value for name, reply in replies.items() if reply.value is not None}
     leader = leader_of(services, live)
     return await run_in_threadpool(lag_of, datastream, plan, reported, leader, wanted)
+
+
+async def _reports(
+    instances: AllInstances, group: str
+) -> Mapping[InstanceName, InstanceResponse[list[LaneReport]]]:
+    """Return the figures of the lanes of each instance."""
+
+    def read(value: Any) -> list[LaneReport]:
+        return [LaneReport.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
+
+    query = FleetQuery(LANES, {GROUP: group})
+    return await instances.ask(query, lambda: own_reports(instances.services, group), read)
 
 
 def lag_of(
@@ -320,18 +332,17 @@ def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
     return [*(entry for entry in found if key(entry) is None), *known]
 
 
-_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneReport]
 """Lanes by instance and partition. The instance None means an uncopied partition, which the leader has
 reported."""
 
 
 def _lane_answers(datastream: Datastream, lanes_by_instance: LanesByInstance) -> _LaneAnswers:
     return {
-        (instance if lane.task is not None else None, place): lane
+        (instance if lane.task is not None else None, lane.place): lane
         for instance, lanes in lanes_by_instance.items()
         for lane in lanes
-        if lane.datastream == datastream.group
-        and datastream.selection.matches((place := TopicPartition.parse(lane.partition)).topic)
+        if lane.group == datastream.group and datastream.selection.matches(lane.place.topic)
     }
 
 

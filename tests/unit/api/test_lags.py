@@ -9,6 +9,7 @@ import httpx
 import pytest
 from httpx import Client
 
+from api.resources import lanes
 from api.resources.lanes import lanes_read
 from api.resources.partitions import lags
 from api.resources.partitions.lags import lag_of as from_instances
@@ -102,18 +103,24 @@ def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) ->
 def test_only_the_rows_of_the_page_are_built(
     client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[str] = []
+    built: list[tuple[str, int | str]] = []
 
-    class Counted(lags.PartitionLag):
+    class Row(lags.PartitionLag):
         def __init__(self, **fields: Any) -> None:
             super().__init__(**fields)
-            built.append(f"{self.topic}-{self.partition}")
+            built.append(("row", self.partition))
 
-    monkeypatch.setattr(lags, "PartitionLag", Counted)
+    class Lane(lanes.LaneAnswer):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields)
+            built.append(("lane", self.partition))
+
+    monkeypatch.setattr(lags, "PartitionLag", Row)
+    monkeypatch.setattr(lanes, "LaneAnswer", Lane)
     site.source.topics["t"] = TopicDescription("t", 500)
     site.create()
     found = client.get("/v1/datastreams/orders/lag", params={"limit": 1, "offset": 3}).json()
-    assert built == ["t-3"]
+    assert built == [("lane", "t-3"), ("row", 3)]
     assert [one["partition"] for one in found["partitions"]] == [3]
     assert (found["matching"], found["topics"], found["unknown"]) == (500, {"t": 500}, 500)
 
