@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.fakes.broker.faults import Code, Drop, Fault, HandledRequest, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
 CREATE_TOPICS = 19
+NO_SETTINGS: Final[Mapping[str, str]] = {}
 UNKNOWN_SERVER_ERROR, TIMED_OUT, NOT_AUTHORIZED, THROTTLED = -1, 7, 29, 89
 
 
@@ -56,7 +57,9 @@ def names_of(asked: HandledRequest) -> list[str]:
     return [topic.name for topic in asked.message.topics]
 
 
-def topics(names: Collection[str], partitions: int = 1, **settings: str) -> list[TopicDescription]:
+def topics(
+    names: Collection[str], partitions: int = 1, settings: Mapping[str, str] = NO_SETTINGS
+) -> list[TopicDescription]:
     return [TopicDescription(name, partitions, settings=settings) for name in names]
 
 
@@ -100,8 +103,8 @@ def test_each_topic_has_its_own_result(fakes: MirroredFakes) -> None:
     fakes.target.create_policy = lambda topic, _: "no such names" if topic == "bad" else ""
     wanted = [
         *topics(["bad", "good", "secret", "there"]),
-        *topics(["small"], **{"segment.bytes": "7", "retention.ms": "5000"}),
-        *topics(["odd"], **{"segment.bytes": "7", "no.such.setting": "5000"}),
+        *topics(["small"], settings={"segment.bytes": "7", "retention.ms": "5000"}),
+        *topics(["odd"], settings={"segment.bytes": "7", "no.such.setting": "5000"}),
         *topics(["empty"], partitions=0),
     ]
     creation = Creation(fakes, wanted)
@@ -132,7 +135,7 @@ def test_a_response_lost_after_settings_were_adjusted_does_not_hide_the_adjustme
     fakes: MirroredFakes,
 ) -> None:
     fakes.target.faults.plant(CREATE_TOPICS, Drop(applied=True), fits=_has_bound)
-    creation = Creation(fakes, topics(["a"], **{"segment.bytes": "7"}))
+    creation = Creation(fakes, topics(["a"], settings={"segment.bytes": "7"}))
     assert creation.run() == {"a": None}
     (sentence,) = creation.creations.results["a"].adjustments
     assert "segment.bytes is 1048576 instead of 7" in sentence
@@ -207,7 +210,7 @@ def test_a_lane_starts_soon_after_its_topic_was_created_however_long_it_has_wait
     fakes.write("t", 0, 5)
     fakes.start("t")
     fakes.run(600.0)
-    pauses: list[Any] = [event for event in fakes.events if isinstance(event, LanePaused)]
+    pauses = [event for event in fakes.events if isinstance(event, LanePaused)]
     assert {event.cause for event in pauses} == {PauseCause.NO_TOPIC}
     fakes.target.create_topic("t", 1, 1)
     fakes.run(6.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -9,7 +11,7 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import HeadraceError, Refused, Unreachable
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicCreation, TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
@@ -35,14 +37,26 @@ class Destination(FakeTopicAdmin):
         return super()._create(topic)
 
 
+class Source(FakeTopicAdmin):
+    """Fake cluster. `described`: number of topics of each request for settings."""
+
+    def __init__(self, **topics: int) -> None:
+        super().__init__(**topics)
+        self.described: list[int] = []
+
+    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        self.described.append(len(topics))
+        return super().describe(topics)
+
+
 class ManyTopics:
     """Discovery of a source with many topics."""
 
     def __init__(self) -> None:
         self.clock, self.destination = ManualClock(), Destination()
-        self.source = FakeTopicAdmin(**dict.fromkeys(NAMES, 1))
-        clusters: dict[str, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
-        self.discovery = topic_discovery_of(FakeZooKeeper().session(), clusters, self.clock)  # type: ignore[arg-type]
+        self.source = Source(**dict.fromkeys(NAMES, 1))
+        clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
+        self.discovery = topic_discovery_of(FakeZooKeeper().session(), clusters, self.clock)
         self.datastream = a_datastream(topics="t.*")
         self.look()
 
@@ -77,18 +91,9 @@ def test_another_datastream_does_not_wait_for_all_steps(land: ManyTopics) -> Non
 
 
 def test_settings_of_new_topics_are_read_once_and_not_compared(land: ManyTopics) -> None:
-    described: list[int] = []
-    describe = land.source.describe
-
-    class Source(FakeTopicAdmin):
-        def describe(self, topics):  # type: ignore[no-untyped-def]
-            described.append(len(topics))
-            return describe(topics)
-
-    land.source.__class__ = Source
     while land.step()[1]:
         pass
-    assert described == [200, 200, 50]
+    assert land.source.described == [200, 200, 50]
     assert land.discovery.drift(land.datastream) == ()
 
 
