@@ -280,7 +280,7 @@ class Leader(BackgroundThread):
         decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
             self._board.note(error, *(member.name for member in world.groups.get(group, ())))
-        is_preparing = self._world_view.topic_discovery.is_preparing
+        is_preparing = self._world_view.topic_discovery.preparations.is_running
         self._board.note_troubles(self._stores.troubles, world.groups, is_preparing)
         self._uncopied.look(world, decision, self._board)
         self._assessments.look(world, decision, self._board)
@@ -386,7 +386,7 @@ class Leader(BackgroundThread):
         """Prepare the destinations of datastreams and return a sentence for each."""
         sentences = {}
         for datastream in datastreams:
-            remaining = self._world_view.topic_discovery.remaining(datastream)
+            remaining = self._world_view.topic_discovery.preparations.remaining(datastream)
             missing = counted(remaining, "destination topic")
             what = f"{missing} not created yet" if remaining else "a cluster has not responded yet"
             sentences[datastream.name] = f"{datastream.status}; {what}"
@@ -404,7 +404,7 @@ class Leader(BackgroundThread):
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
-        if remaining := topic_discovery.remaining(datastream):
+        if remaining := topic_discovery.preparations.remaining(datastream):
             _log.info("destination topics remaining", datastream=datastream.name, topics=remaining)
             self._awake.set()  # the next step follows immediately
         short = {topic: found.reason for topic, found in topic_discovery.shortfalls(datastream).items()}

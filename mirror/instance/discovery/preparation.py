@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -23,13 +24,15 @@ from mirror.instance.discovery.claims import TopicClaims
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicCreation, TopicDescription, first_request
-from mirror.ports import TopicAdmin
+from mirror.ports import Clock, TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
 """Topics that datastreams must not copy yet, or must copy only in part."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
+_SETTLING_SECONDS: Final = 30.0
+"""Time in which lanes notice that their destination topics were created, and instances report it."""
 _SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
 """Difference to the interval between attempts at topics that the destination rejects."""
 
@@ -131,6 +134,34 @@ class Preparation:
             present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
             for name, count in self.wanted.items()
         )
+
+
+class Preparations:
+    """Preparations of all datastreams. `latest`: the latest step of each. Used by one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.latest: dict[DatastreamName, Preparation] = {}
+        self._settled_at: dict[DatastreamName, float] = {}
+
+    def begin(self, name: DatastreamName) -> None:
+        """Record that a step of a datastream begins, or still runs."""
+        self._settled_at[name] = math.inf
+
+    def note(self, name: DatastreamName, prepared: Preparation) -> None:
+        """Record the result of a step."""
+        self.latest[name] = prepared
+        if not prepared.steps.remaining:
+            self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
+
+    def remaining(self, datastream: Datastream) -> int:
+        """Return the number of destination topics that are not created or extended yet; 0 if unknown."""
+        known = self.latest.get(datastream.name)
+        return 0 if known is None else known.steps.remaining
+
+    def is_running(self, datastream: Datastream) -> bool:
+        """Return whether lanes may wait for destination topics that are being created, or were just now."""
+        return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
 
 
 class _Results(NamedTuple):

@@ -21,6 +21,7 @@ from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
     PreparationQuery,
+    Preparations,
     PreparationSteps,
     TopicRules,
     Waits,
@@ -35,8 +36,6 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _NONE: Final[Waits] = {}
 _HIDDEN_AGAIN_SECONDS: Final = 60.0
-_SETTLING_SECONDS: Final = 30.0
-"""Time in which lanes notice that their destination topics were created, and instances report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,7 @@ class TopicDiscovery:
         self._identities: dict[ClusterRef, str] = {}
         self._identity_requested_at: dict[ClusterRef, float] = {}
         self._nameless: dict[ClusterRef, str] = {}
-        self._prepared: dict[DatastreamName, Preparation] = {}
-        self._settled_at: dict[DatastreamName, float] = {}
+        self.preparations = Preparations(clock)
         self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
@@ -177,7 +175,7 @@ class TopicDiscovery:
         now, name = self._clock.monotonic(), datastream.name
         present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
         question = PreparationQuery(datastream, source_counts, present, limits)
-        known = self._prepared.get(name)
+        known = self.preparations.latest.get(name)
         steps = known.steps_for(datastream) if known is not None else PreparationSteps()
         if known is not None and (steps.remaining or now >= known.look_again_at):
             known = None
@@ -189,10 +187,10 @@ class TopicDiscovery:
         }
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
         if known is not None and known.is_still_valid(question, wanted):
-            self._prepared[name] = replace(known, question=question)
+            self.preparations.latest[name] = replace(known, question=question)
             return ()
         preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS, steps=steps)
-        self._settled_at[name] = math.inf
+        self.preparations.begin(name)
         line = _topics_at(datastream.destination)
         # A late result may belong to an older query, so it is returned with that query.
         clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
@@ -200,18 +198,7 @@ class TopicDiscovery:
             line, name, lambda: prepare(preparation, mirrored, written, self._rules, *clusters)
         )
         self._note_prepared(name, prepared)
-        if not prepared.steps.remaining:
-            self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
         return work
-
-    def remaining(self, datastream: Datastream) -> int:
-        """Return the number of destination topics that are not created or extended yet; 0 if unknown."""
-        known = self._prepared.get(datastream.name)
-        return 0 if known is None else known.steps.remaining
-
-    def is_preparing(self, datastream: Datastream) -> bool:
-        """Return whether lanes may wait for destination topics that are being created, or were just now."""
-        return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
 
     def leave_out(
         self,
@@ -243,21 +230,23 @@ class TopicDiscovery:
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
-        known, destination = self._prepared.get(name), prepared.question.datastream.destination
+        known, destination = self.preparations.latest.get(name), prepared.question.datastream.destination
         if destination in self._topics:
             # Earlier results are older; a topic that is deleted again must be noticed.
             counts = self._topics[destination]
             self._topics[destination] = counts if counts == prepared.present else prepared.present
             question = replace(prepared.question, destination_counts=self._topics[destination])
             prepared = replace(prepared, question=question)
-        self._prepared[name] = prepared
+        self.preparations.note(name, prepared)
         for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
         if prepared.short != (known.short if known else {}):
             self._limit()
 
     def _limit(self) -> None:
-        short = {name: prepared.short for name, prepared in self._prepared.items() if prepared.short}
+        short = {
+            name: prepared.short for name, prepared in self.preparations.latest.items() if prepared.short
+        }
         names = self._left_out.keys() | short.keys() | self._waiting.keys()
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
@@ -275,7 +264,7 @@ class TopicDiscovery:
         """Return the datastream's source topics, by name, with more partitions than the destination may
         have.
         """
-        known = self._prepared.get(datastream.name)
+        known = self.preparations.latest.get(datastream.name)
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
@@ -339,7 +328,7 @@ class TopicDiscovery:
         Differences are only reported, because operators of the destination may have changed settings
         intentionally.
         """
-        known = self._prepared.get(datastream.name)
+        known = self.preparations.latest.get(datastream.name)
         return known.drift if known else ()
 
     def _ask_identity(self, cluster: ClusterRef, now: float) -> None:

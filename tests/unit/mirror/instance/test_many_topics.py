@@ -67,7 +67,7 @@ class ManyTopics:
         """Make a step; return the number of topics changed and remaining."""
         member = datastream or self.datastream
         work = self.discovery.prepare_destination(member, set)
-        return len(work), self.discovery.remaining(member)
+        return len(work), self.discovery.preparations.remaining(member)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_topics_that_the_controller_postpones_are_tried_again_beside_others(land
     assert [land.step() for _ in range(3)] == [(190, 260), (190, 70), (60, 10)]
     with pytest.raises(Unreachable, match="throttled"):
         land.step()
-    assert land.discovery.remaining(land.datastream) == 10
+    assert land.discovery.preparations.remaining(land.datastream) == 10
     land.destination.late = {}
     assert land.step() == (10, 0)
 
