@@ -178,7 +178,8 @@ class LaneRunner:
         settings = context.settings
         self._rule = ProbeRule(settings.probe_first_seconds, settings.probe_longest_seconds)
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
-        self._created_soon = ProbeRule(self._rule.first_seconds, _CREATED_SECONDS)
+        longest = min(settings.probe_longest_seconds, _CREATED_SECONDS)
+        self._created_soon = ProbeRule(settings.probe_first_seconds, longest)
         self._probes: list[tuple[int, int, Lane, int]] = []
         self._numbers = count()
         self.transactions = transactions(self)
