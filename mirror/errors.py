@@ -21,6 +21,7 @@
     │   ├── NotAuthorized           credentials or access rules
     │   ├── UnsafeProgressTopic     the progress topic deletes checkpoints
     │   ├── TopicMissing            missing topic or partition
+    │   │   └── DestinationMissing  missing destination topic, which the leader creates
     │   ├── RecordTooLarge          larger than the destination accepts
     │   ├── RecordRejected          invalid for the destination topic
     │   ├── TransformFailed         a transform cannot process the record
@@ -184,6 +185,10 @@ class UnsafeProgressTopic(Refused):
 
 class TopicMissing(Refused):
     """The topic or partition does not exist on that cluster."""
+
+
+class DestinationMissing(TopicMissing):
+    """The destination topic, or its partition, does not exist; the leader creates it."""
 
 
 class RecordTooLarge(Refused):

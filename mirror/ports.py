@@ -17,7 +17,13 @@ from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
+from mirror.model.topics import (
+    SourcePosition,
+    TopicCreation,
+    TopicDescription,
+    TopicPartition,
+    WaitingRecord,
+)
 
 
 class Clock(Protocol):
@@ -158,6 +164,11 @@ class TopicAdmin(Protocol):
     def create(self, topic: TopicDescription) -> Sequence[str]:
         """Create the topic unless it exists. Returns a sentence for each setting that was clamped or omitted
         because the cluster rejects it. Raises Refused, Unreachable."""
+        ...
+
+    def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
+        """Create each topic unless it exists, many with one request. Returns the result by topic. Raises
+        Refused, and Unreachable if no topic has a result."""
         ...
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -12,12 +12,14 @@ from mirror.adapters.kafka.record_times import record_times
 from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
-from mirror.client.administration.creation import create_adjusted
+from mirror.client.administration.creation import TopicCreations
 from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import (
     SourcePosition,
+    TopicCreation,
     TopicDescription,
     TopicPartition,
     WaitingRecord,
@@ -114,7 +116,22 @@ class KafkaAdmin:
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
         """Create a topic, unless it exists. Returns a message for each setting that was adjusted."""
-        return self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
+        made = self.create_each([topic])[topic.name]
+        if made.error is not None:
+            raise made.error
+        return made.adjustments
+
+    def create_each(self, topics: Sequence[TopicDescription]) -> Mapping[str, TopicCreation]:
+        """Create topics, each unless it exists, and return the result by topic."""
+        creations = TopicCreations(topics, self._replication_factor)
+        what = f"topic {topics[0].name}" if len(topics) == 1 else counted(len(topics), "topic")
+        try:
+            self._ask(f"creating {what}", creations.run)
+        except HeadraceError as error:
+            if not (error.retriable and creations.results):
+                raise
+            return dict.fromkeys((topic.name for topic in topics), TopicCreation(error)) | creations.results
+        return creations.results
 
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the partition count to `partitions`, unless the topic already has that many partitions."""
@@ -233,20 +250,11 @@ async def _committed(
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
 
-async def _create(topic: TopicDescription, replication: int, cluster: Cluster) -> tuple[str, ...]:
-    await cluster.refresh(())  # the controller may have moved
-    outcome, adjustments = await create_adjusted(cluster, topic, replication)
-    if outcome.error != Code.TOPIC_ALREADY_EXISTS:
-        right = f"Create on topic {topic.name} or on the cluster"
-        _check(cluster, outcome, f"creating topic {topic.name}", right)
-    return adjustments
-
-
 async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
     known = await _named(cluster, [topic])
     if known and len(known[0].leaders) >= partitions:
         return
-    await cluster.refresh(())
+    await cluster.refresh(())  # the controller may have moved
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
     doing = f"increasing topic {topic} to {counted(partitions, 'partition')}"
     _check(cluster, outcome, doing, f"Alter on topic {topic}")

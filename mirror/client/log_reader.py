@@ -21,6 +21,7 @@ from mirror.protocol import fetch
 from mirror.protocol.batches.batch import BatchHeader, scan, verify
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.control.offsets import EARLIEST_LOCAL
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 
 _WAIT_MS: Final = 100
@@ -45,17 +46,20 @@ async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
     """Fetch once from a partition's leader. Repeats the request while the broker returns empty responses
-    because of a quota, and some times while it returns no records although the log has not ended: a segment
-    may be in remote storage, or no record may be left up to the end of a compacted log.
+    because of a quota, and while it fetches a segment from remote storage, for some seconds.
 
-    Raises Unreachable if there is no leader, otherwise the error for the broker's error code.
+    If the response has no records, the rest of the log was compacted away, or the broker has not fetched its
+    segment in time. Raises Unreachable if there is no leader, otherwise the error for the broker's error
+    code.
     """
     position = FetchPosition(-1, offset, -1, most_bytes)
-    for _ in range(_MOST_EMPTY_ANSWERS):
+    for number in range(_MOST_EMPTY_ANSWERS):
         part = await fetch_part(cluster, place, position, committed=committed)
         if part.error:
             break
         if len(part.records) or offset >= (part.last_stable_offset if committed else part.high_watermark):
+            return part
+        if number == 1 and await _is_on_disk(cluster, place, offset):
             return part
         await cluster.loop.sleep(_EMPTY_SECONDS)
     if part.error:
@@ -64,6 +68,18 @@ async def fetch_once(
         doing = f"reading {place} of {cluster.name} at offset {offset}"
         raise cluster.error(part.error, doing, f"Read on topic {place.topic}")
     return part
+
+
+async def _is_on_disk(cluster: Cluster, place: TopicPartition, offset: int) -> bool:
+    """Return whether the leader has the part of the log from this offset on its local disks.
+
+    From there, a broker returns the next batch whatever its offset, so an empty response means that there is
+    none. The caller waits for a second one, because a broker that has just become leader may not know the
+    position of its high watermark yet. Segments are deleted from local disks but never return, so an offset
+    on disk now was there at the time of these responses.
+    """
+    found = (await cluster.offsets({place: EARLIEST_LOCAL}))[place]
+    return not found.error and 0 <= found.offset <= offset
 
 
 async def fetch_part(

@@ -92,7 +92,9 @@ class Leader(BackgroundThread):
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
-        self._readiness = DatastreamReadiness(world_view.topic_discovery, self._board, _SHARED_STATE)
+        self._readiness = DatastreamReadiness(
+            world_view.topic_discovery, self._board, _SHARED_STATE, self._awake.set
+        )
         self._load_watch = world_view.load_watch(health)
         self._uncopied = UncopiedWatch(
             Backlog(world_view.topic_discovery, clock),
@@ -245,10 +247,8 @@ class Leader(BackgroundThread):
         decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
             self._board.note(error, *(member.name for member in world.groups.get(group, ())))
-        for group, reason in self._stores.troubles.all().items():
-            self._board.note(HeadraceError(reason), *(member.name for member in world.groups.get(group, ())))
-        for group, reason in self._stores.troubles.held_back().items():
-            self._board.mention(reason, *(member.name for member in world.groups.get(group, ())))
+        is_preparing = self._world_view.topic_discovery.preparations.is_running
+        self._board.note_troubles(self._stores.troubles, world.groups, is_preparing)
         self._uncopied.look(world, decision, self._board)
         self._assessments.look(world, decision, self._board)
         actions = leader_actions(world, changes, decision, self._over(world, decision))

@@ -7,19 +7,21 @@ events.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import problem_event
-from mirror.coordination.stores.problems import Problem, ProblemStore, legible, reason_of
+from mirror.coordination.stores.problems import Problem, ProblemStore, TroubleStore, legible, reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
-from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
@@ -81,17 +83,38 @@ class ProblemBoard:
     def note(self, error: Exception, *names: DatastreamName) -> None:
         """Exclude datastreams from planning. Only the first reason of a tick is kept for each datastream.
 
-        An unexpected exception is logged once with its traceback.
+        An unexpected exception is logged once with its traceback. A reason is not logged again if only its
+        numbers have changed.
         """
         reason = reason_of(error)
         for name in names:
             if name in self._found:
                 continue
             self._found[name] = reason
-            if self._logged.get(name) != reason:
+            if self._logged.get(name) != _shape(reason):
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.error("datastream excluded", datastream=legible(name), reason=reason, exc_info=trace)
-                self._logged[name] = reason
+                self._logged[name] = _shape(reason)
+
+    def note_troubles(
+        self,
+        troubles: TroubleStore,
+        groups: Mapping[GroupName, Sequence[Datastream]],
+        is_preparing: Callable[[Datastream], bool],
+    ) -> None:
+        """Note the troubles of lanes of all instances.
+
+        While the destination topics of a group are being created, its lanes without a topic are not stalled.
+        """
+        late = {
+            group: reason
+            for group, reason in troubles.of(znodes.NO_TOPICS).items()
+            if not any(map(is_preparing, groups.get(group, ())))
+        }
+        for group, reason in {**late, **troubles.of(znodes.TROUBLES)}.items():
+            self.note(HeadraceError(reason), *(member.name for member in groups.get(group, ())))
+        for group, reason in troubles.of(znodes.QUOTAS).items():
+            self.mention(reason, *(member.name for member in groups.get(group, ())))
 
     def remark(self, text: str, name: DatastreamName) -> None:
         """Add a warning to a datastream, which is not excluded from planning."""

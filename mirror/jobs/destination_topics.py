@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirror.client.administration.creation import create_adjusted
+from mirror.client.administration.creation import TopicCreations
 from mirror.client.cluster import Cluster
 from mirror.coordination.discovery import destination_description, drift
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
@@ -17,9 +17,6 @@ from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import DescribedTopic, create_partitions, describe_each, values_of
 
 _AT_ONCE: Final = 200
-_MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""Error codes after which the topic may exist. After a timeout, the subsequent wait for leaders shows whether
-the topic exists."""
 _IGNORE: Final = "pass --ignore-settings to create the topic without the settings of the source"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
@@ -110,6 +107,7 @@ async def prepare_destination(
     there, unknown_there = await describe_topics(target, names | {rules.known_topic} - {""})
     readable = {name: described for name, described in there.items() if name not in unknown_there}
     known = readable.get(rules.known_topic) or next(iter(readable.values()), None)
+    missing: dict[str, TopicDescription] = {}
     for topic in topics:
         try:
             if topic not in here:
@@ -119,16 +117,18 @@ async def prepare_destination(
             if name not in there:
                 _require_settings(unknown.get(topic), rules)
                 _note_new(here[topic], wanted, changes, is_known=topic not in unknown)
-            problem = unknown.get(topic) or unknown_there.get(name)
-            await _prepare(target, wanted, there.get(name), rules, changes, problem)
+                missing[topic] = wanted
+            else:
+                problem = unknown.get(topic) or unknown_there.get(name)
+                await _extend(target, wanted, there[name], rules, changes, problem)
         except HeadraceError as error:
             if error.retriable:
                 raise
             changes.failures[topic] = error
+    await _create(target, missing, rules, changes)
     renewed = {*changes.created, *changes.grown}
     partitions = sum(here[topic].partitions for topic in topics if naming.destination(topic) in renewed)
-    seconds = _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions
-    for name, failure in (await _wait_for(target, renewed, seconds)).items():
+    for name, failure in (await _wait_for(target, renewed, _settle_seconds(partitions))).items():
         changes.failures[naming.source(name) or name] = failure
     return changes
 
@@ -153,24 +153,40 @@ def _note_new(
         changes.not_carried[wanted.name] = missing
 
 
-async def _prepare(
+def _settle_seconds(partitions: int) -> float:
+    return _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions
+
+
+async def _create(
+    target: Cluster, missing: Mapping[str, TopicDescription], rules: CreationRules, changes: TopicChanges
+) -> None:
+    """Create missing topics. `missing`: by source topic. Raises Unreachable."""
+    if not missing:
+        return
+    creations = TopicCreations(missing.values(), rules.replication_factor)
+    seconds = _settle_seconds(sum(topic.partitions for topic in missing.values()))
+    await target.patiently(lambda: creations.run(target), seconds)
+    for topic, wanted in missing.items():
+        made = creations.results[wanted.name]
+        if made.error is None:
+            changes.created.append(wanted.name)
+            changes.adjusted.extend(made.adjustments)
+        elif made.error.retriable:
+            raise made.error
+        else:
+            changes.failures[topic] = made.error
+
+
+async def _extend(
     target: Cluster,
     wanted: TopicDescription,
-    present: TopicDescription | None,
+    present: TopicDescription,
     rules: CreationRules,
     changes: TopicChanges,
     unknown: HeadraceError | None,
 ) -> None:
-    """Create one topic, or add partitions to it. `unknown`: error if settings cannot be compared. Raises
-    Refused, Unreachable."""
-    if present is None:
-        outcome, adjustments = await create_adjusted(target, wanted, rules.replication_factor)
-        if outcome.error not in _MADE:
-            right = f"Create on topic {wanted.name} or on the cluster"
-            raise target.error(outcome.error, f"creating topic {wanted.name}", right, outcome.message)
-        changes.created.append(wanted.name)
-        changes.adjusted.extend(adjustments)
-        return
+    """Add missing partitions to one topic. `unknown`: error if settings cannot be compared. Raises Refused,
+    Unreachable."""
     if present.partitions < wanted.partitions:
         outcome = await target.ask_controller(create_partitions(wanted.name, wanted.partitions))
         if outcome.error:

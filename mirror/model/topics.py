@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from mirror.errors import InvalidRequest
+from mirror.errors import HeadraceError, InvalidRequest
 from mirror.model import bounds
 from mirror.model.expressions import (
     LONGEST,
@@ -296,3 +297,24 @@ class TopicDescription:
     def in_force(self, key: str) -> str | None:
         """Return the effective value of a setting, or None if unknown."""
         return self.settings.get(key, self.defaults.get(key))
+
+
+class TopicCreation(NamedTuple):
+    """Result of the creation of a topic. `error`: reason why the topic was not created; if it is retriable,
+    the topic may exist. `adjustments`: a sentence for each setting that was clamped or omitted."""
+
+    error: HeadraceError | None = None
+    adjustments: tuple[str, ...] = ()
+
+
+TOPICS_AT_ONCE: Final = 200
+PARTITIONS_AT_ONCE: Final = 2_000
+"""Maximum number of topics that one request creates, and of their partitions. A controller rejects requests
+with more than 10,000 changes, of which each partition and each setting is one."""
+
+
+def first_request(partitions: Iterable[int], most: int = TOPICS_AT_ONCE) -> int:
+    """Return how many of the first topics one request creates; at least one. `partitions`: partition counts
+    of the topics. `most`: maximum number of topics."""
+    totals = zip(range(most), accumulate(partitions), strict=False)
+    return max(1, sum(total <= PARTITIONS_AT_ONCE for _, total in totals))

@@ -26,7 +26,7 @@ from mirror.lane.lifecycle import (
     advance,
     pause_again,
 )
-from mirror.model.datastreams.lanes import LaneStopped
+from mirror.model.datastreams.lanes import LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext
 from mirror.replication.lanes.registry import LaneRegistry
@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 _LONGEST_REASON: Final = 1000
 _SOON_SECONDS: Final = 0.5
 """Delay of the next attempt after a cluster could not be reached."""
+_CREATED_SECONDS: Final = 5.0
+"""Maximum delay between two attempts of a lane whose destination topic the leader has not created yet."""
 
 
 class Transactions(Protocol):
@@ -175,6 +177,8 @@ class LaneRunner:
         settings = context.settings
         self._rule = ProbeRule(settings.probe_first_seconds, settings.probe_longest_seconds)
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
+        longest = min(settings.probe_longest_seconds, _CREATED_SECONDS)
+        self._created_soon = ProbeRule(settings.probe_first_seconds, longest)
         self._probes: list[tuple[int, int, Lane, int]] = []
         self._numbers = count()
         self.transactions = transactions(self)
@@ -271,8 +275,9 @@ class LaneRunner:
         """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry."""
         now_ms, silent = self._context.clock.now_ms(), self._context.silent_clusters(self._context.loop.now())
         reason = f"{error} (source offset {lane.read.position if drain else lane.checkpoint})"
-        rule = self._soon if error.retriable else self._rule
         cause = cause_of(error, lane.spec, silent)
+        rule = self._created_soon if cause is PauseCause.NO_TOPIC else self._rule
+        rule = self._soon if error.retriable else rule
         counts = not error.retriable
         pause = pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=counts, cause=cause)
         self.handle(lane, LifecycleEvent(EventKind.FAILED_AHEAD if drain else EventKind.FAILED, pause))

@@ -11,7 +11,13 @@ from uuid import uuid4
 
 from mirror.errors import HeadraceError, Refused, TopicMissing
 from mirror.model.movement.history import UNLIMITED, Retention
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
+from mirror.model.topics import (
+    SourcePosition,
+    TopicCreation,
+    TopicDescription,
+    TopicPartition,
+    WaitingRecord,
+)
 
 
 class FakeTopicAdmin:
@@ -20,7 +26,7 @@ class FakeTopicAdmin:
     `failure`: raised by every request; `positions_failure`: only by `positions`; `refused`: by changes of
     single topics. `asked_by_name`: number of `hidden` requests. `committed`: offsets of groups. `ranges`:
     first and end offsets. `adjustments`: messages about the settings of each created topic. `written`:
-    timestamps of records. `searched`: arguments of `first_records`.
+    timestamps of records. `searched`: arguments of `first_records`. `created`: topics of each creation.
     """
 
     def __init__(self, **topics: int) -> None:
@@ -34,6 +40,7 @@ class FakeTopicAdmin:
         self.refused: dict[str, HeadraceError] = {}
         self.adjustments: tuple[str, ...] = ()
         self.asked = 0
+        self.created: list[list[str]] = []
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
         self.written: dict[tuple[TopicPartition, int], int] = {}
@@ -62,13 +69,24 @@ class FakeTopicAdmin:
 
     def create(self, topic: TopicDescription) -> tuple[str, ...]:
         """See the port."""
+        made = self.create_each([topic])[topic.name]
+        if made.error is not None:
+            raise made.error
+        return made.adjustments
+
+    def create_each(self, topics: Sequence[TopicDescription]) -> dict[str, TopicCreation]:
+        """See the port."""
         self._ask()
+        self.created.append([topic.name for topic in topics])
+        return {topic.name: self._create(topic) for topic in topics}
+
+    def _create(self, topic: TopicDescription) -> TopicCreation:
         if topic.name in self.refused:
-            raise self.refused[topic.name]
+            return TopicCreation(self.refused[topic.name])
         if topic.partitions < 1:
-            raise Refused(f"topic {topic.name} needs a partition")
+            return TopicCreation(Refused(f"topic {topic.name} needs a partition"))
         self.topics.setdefault(topic.name, topic)
-        return self.adjustments
+        return TopicCreation(adjustments=self.adjustments)
 
     def grow(self, topic: str, partitions: int) -> None:
         """See the port."""

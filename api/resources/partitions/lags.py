@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.concurrency import run_in_threadpool
@@ -14,10 +14,10 @@ from pydantic import ConfigDict
 
 from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
-from api.fleet.questions import Fleet
+from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
 from api.http.problems import AnswerModel, problems
-from api.resources.lanes import LaneAnswer, PartitionState, lanes_by_instance
+from api.resources.lanes import GROUP, LANES, LaneReport, PartitionState, lanes_read, own_reports
 from api.resources.partitions.loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from api.services import Services
@@ -71,44 +71,6 @@ class PartitionLag(PartitionState):
     """Reason why the partition is not copied, or why its state is unknown. For a partition that is copied:
     the quota that throttles the partition."""
 
-    @property
-    def name(self) -> str:
-        """Topic and number, such as `orders.created-0`."""
-        return f"{self.topic}-{self.partition}"
-
-    @property
-    def condition(self) -> str:
-        """State of the movement if known, otherwise state of the lane."""
-        return self.movement.state if self.movement is not None else self.state
-
-    @classmethod
-    def from_lane(cls, place: TopicPartition, owner: TaskPlacement | None, lane: LaneAnswer) -> PartitionLag:
-        """Return the lag of a partition that its instance, or the leader, has reported."""
-        return cls(
-            topic=place.topic,
-            partition=place.partition,
-            task=owner.task if owner else None,
-            instance=owner.instance if owner else None,
-            state=lane.phase,
-            reason=lane.reason,
-            **{name: getattr(lane, name) for name in PartitionState.model_fields},
-        )
-
-    @classmethod
-    def unreported(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
-        """Return the lag of a partition that no instance has reported."""
-        return cls(
-            topic=place.topic,
-            partition=place.partition,
-            task=owner.task,
-            instance=owner.instance,
-            state=state,
-            reason=reason,
-            lag_records=None,
-            lag_ms=None,
-            bytes_per_second=None,
-        )
-
 
 class DatastreamLag(AnswerModel):
     """Lag of a datastream. A sum is null if the value of a partition is unknown. `unknown` is the number of
@@ -133,53 +95,6 @@ class DatastreamLag(AnswerModel):
     partitions: list[PartitionLag]
     """Requested page of the matching partitions."""
 
-    @classmethod
-    def from_partitions(
-        cls,
-        name: str,
-        status: str,
-        silent: Iterable[str],
-        partitions: Sequence[PartitionLag],
-        *,
-        is_complete: bool,
-    ) -> DatastreamLag:
-        """Build the answer with its sums."""
-        records = [partition.lag_records for partition in partitions if partition.lag_records is not None]
-        ages = [partition.lag_ms for partition in partitions if partition.lag_ms is not None]
-        count = len(partitions)
-        needed = count if count and is_complete else -1
-        return cls(
-            name=name,
-            status=status,
-            lag_records=sum(records) if len(records) == needed else None,
-            lag_ms=max(ages) if len(ages) == needed else None,
-            unknown=count - len(records),
-            silent_instances=sorted(silent),
-            is_complete=is_complete,
-            topics=dict(sorted(Counter(partition.topic for partition in partitions).items())),
-            states=dict(Counter(partition.condition for partition in partitions).most_common()),
-            matching=count,
-            partitions=list(partitions),
-        )
-
-    def narrowed(self, wanted: LagQuery) -> DatastreamLag:
-        """Return a copy with only the requested partitions, in the requested order. Its sums still cover all
-        partitions."""
-        text = wanted.text.lower()
-        found = [
-            partition
-            for partition in self.partitions
-            if text in partition.name.lower() and wanted.state in (None, partition.condition)
-        ]
-        if wanted.instance is not None:
-            found = [lag for lag in found if lag.instance == wanted.instance]
-        key = _ORDERS[wanted.sort]
-        known = [lag for lag in found if key(lag) is not None]
-        known.sort(key=key, reverse=wanted.descending)
-        found = [*(lag for lag in found if key(lag) is None), *known]
-        last = None if wanted.limit is None else wanted.offset + wanted.limit
-        return self.model_copy(update={"matching": len(found), "partitions": found[wanted.offset : last]})
-
 
 @dataclass(frozen=True)
 class LagQuery:
@@ -194,17 +109,49 @@ class LagQuery:
     limit: int | None = None
 
 
-_ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
-    LagOrder.NAME: lambda lag: (lag.topic, lag.partition),
-    LagOrder.LAG_RECORDS: lambda lag: lag.lag_records,
-    LagOrder.LAG_MS: lambda lag: lag.lag_ms,
-    LagOrder.RATE: lambda lag: lag.bytes_per_second,
-    LagOrder.POSITION: lambda lag: lag.position,
-    LagOrder.SOURCE_END: lambda lag: lag.source_end,
-    LagOrder.TASK: lambda lag: lag.task,
-    LagOrder.INSTANCE: lambda lag: lag.instance,
-    LagOrder.STATE: lambda lag: lag.condition,
+EVERY_PARTITION: Final = LagQuery()
+
+
+class _Entry(NamedTuple):
+    """A partition whose row is built only if a page contains it. `lane`: report of its instance or of the
+    leader, if any; `state` and `reason`: as in the row."""
+
+    place: TopicPartition
+    owner: TaskPlacement | None
+    lane: LaneReport | None
+    state: str
+    reason: str
+
+    @property
+    def condition(self) -> str:
+        """State of the movement if known, otherwise state of the lane."""
+        return self.state if self.lane is None else self.lane.condition
+
+    def row(self) -> PartitionLag:
+        """Return the lag of the partition; without a report, its numbers are unknown."""
+        if self.lane is None:
+            reported = dict.fromkeys(("lag_records", "lag_ms", "bytes_per_second"))
+        else:
+            lane = self.lane.answer()
+            reported = {name: getattr(lane, name) for name in PartitionState.model_fields}
+        return PartitionLag(
+            topic=self.place.topic,
+            partition=self.place.partition,
+            task=self.owner.task if self.owner else None,
+            instance=self.owner.instance if self.owner else None,
+            state=self.state,
+            reason=self.reason,
+            **reported,
+        )
+
+
+_ORDERS: Final[Mapping[LagOrder, Callable[[_Entry], Any]]] = {
+    LagOrder.NAME: lambda entry: entry.place,
+    LagOrder.TASK: lambda entry: entry.owner.task if entry.owner else None,
+    LagOrder.INSTANCE: lambda entry: entry.owner.instance if entry.owner else None,
+    LagOrder.STATE: lambda entry: entry.condition,
 }
+"""Sort keys; other orders are fields of reported lanes."""
 
 
 class PartitionGaps(StoredPartition):
@@ -277,7 +224,7 @@ class DatastreamGaps(AnswerModel):
 
 
 _UNKNOWN: Final = "unknown"
-LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
+LanesByInstance = Mapping[InstanceName, Sequence[LaneReport]]
 """Lanes reported by each instance that responded; the lanes of the leader include uncopied partitions."""
 
 
@@ -303,71 +250,118 @@ async def lag(
 ) -> DatastreamLag:
     """Return the lag of each partition, as reported by the instances that responded; the numbers of
     partitions on other instances are null. The filters select partitions; the sums cover all partitions."""
-    return (await lag_now(name, services, reads, fleet)).narrowed(wanted)
+    return await lag_now(name, services, reads, fleet, wanted)
 
 
-async def lag_now(name: str, services: Services, reads: Reads, fleet: Fleet) -> DatastreamLag:
+async def lag_now(
+    name: str, services: Services, reads: Reads, fleet: Fleet, wanted: LagQuery = EVERY_PARTITION
+) -> DatastreamLag:
     """Query all instances. Return the lag of a datastream. Raises NotFound, Unreachable, DamagedState."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
-    replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
+    replies = await _reports(AllInstances(services, fleet, live), datastream.group)
     reported = {name: reply.value for name, reply in replies.items() if reply.value is not None}
     leader = leader_of(services, live)
-    return await run_in_threadpool(lag_of, datastream, plan, reported, leader)
+    return await run_in_threadpool(lag_of, datastream, plan, reported, leader, wanted)
+
+
+async def _reports(
+    instances: AllInstances, group: str
+) -> Mapping[InstanceName, InstanceResponse[list[LaneReport]]]:
+    """Return the figures of the lanes of each instance."""
+
+    def read(value: Any) -> list[LaneReport]:
+        return [LaneReport.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
+
+    query = FleetQuery(LANES, {GROUP: group})
+    return await instances.ask(query, lambda: own_reports(instances.services, group), read)
 
 
 def lag_of(
-    datastream: Datastream, plan: Plan, lanes_by_instance: LanesByInstance, leader: InstanceName | None
+    datastream: Datastream,
+    plan: Plan,
+    lanes_by_instance: LanesByInstance,
+    leader: InstanceName | None,
+    wanted: LagQuery = EVERY_PARTITION,
 ) -> DatastreamLag:
-    """Compute the lag from the reports of instances."""
+    """Compute the lag from the reports of instances. Builds only the rows of the page."""
     owners = owners_of(datastream, plan)
     lane_answers = _lane_answers(datastream, lanes_by_instance)
     idle = {place for instance, place in lane_answers if instance is None}
-    found = [
-        _partition_lag(place, owners.get(place), lane_answers, lanes_by_instance)
+    entries = [
+        _entry(place, owners.get(place), lane_answers, lanes_by_instance)
         for place in sorted(owners.keys() | idle)
     ]
-    wanted = {task.instance for task in owners.values()} | {leader}
-    silent = {instance for instance in wanted if instance is not None and instance not in lanes_by_instance}
+    asked = {task.instance for task in owners.values()} | {leader}
+    silent = {instance for instance in asked if instance is not None and instance not in lanes_by_instance}
     is_complete = leader is not None and leader in lanes_by_instance
-    return DatastreamLag.from_partitions(
-        datastream.name, datastream.status, silent, found, is_complete=is_complete
+    lanes = [entry.lane for entry in entries if entry.lane is not None]
+    records = [lane.lag_records for lane in lanes if lane.lag_records is not None]
+    ages = [lane.lag_ms for lane in lanes if lane.lag_ms is not None]
+    needed = len(entries) if entries and is_complete else -1
+    selected = _selected(entries, wanted)
+    last = None if wanted.limit is None else wanted.offset + wanted.limit
+    return DatastreamLag(
+        name=datastream.name,
+        status=datastream.status,
+        lag_records=sum(records) if len(records) == needed else None,
+        lag_ms=max(ages) if len(ages) == needed else None,
+        unknown=len(entries) - len(records),
+        silent_instances=sorted(silent),
+        is_complete=is_complete,
+        topics=dict(sorted(Counter(entry.place.topic for entry in entries).items())),
+        states=dict(Counter(entry.condition for entry in entries).most_common()),
+        matching=len(selected),
+        partitions=[entry.row() for entry in selected[wanted.offset : last]],
     )
 
 
-_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
+    """Return the partitions that match the filters, in the requested order."""
+    text = wanted.text.lower()
+    found = [
+        entry
+        for entry in entries
+        if text in str(entry.place).lower()
+        and wanted.state in (None, entry.condition)
+        and (wanted.instance is None or (entry.owner is not None and entry.owner.instance == wanted.instance))
+    ]
+    key = _ORDERS.get(wanted.sort, lambda entry: getattr(entry.lane, wanted.sort.value, None))
+    known = [entry for entry in found if key(entry) is not None]
+    known.sort(key=key, reverse=wanted.descending)
+    return [*(entry for entry in found if key(entry) is None), *known]
+
+
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneReport]
 """Lanes by instance and partition. The instance None means an uncopied partition, which the leader has
 reported."""
 
 
 def _lane_answers(datastream: Datastream, lanes_by_instance: LanesByInstance) -> _LaneAnswers:
     return {
-        (instance if lane.task is not None else None, place): lane
+        (instance if lane.task is not None else None, lane.place): lane
         for instance, lanes in lanes_by_instance.items()
         for lane in lanes
-        if lane.datastream == datastream.group
-        and datastream.selection.matches((place := TopicPartition.parse(lane.partition)).topic)
+        if lane.group == datastream.group and datastream.selection.matches(lane.place.topic)
     }
 
 
-def _partition_lag(
+def _entry(
     place: TopicPartition,
     owner: TaskPlacement | None,
     lane_answers: _LaneAnswers,
     lanes_by_instance: LanesByInstance,
-) -> PartitionLag:
+) -> _Entry:
     lane = lane_answers.get((owner.instance, place)) if owner and owner.instance else None
     lane = lane or lane_answers.get((None, place))
     if lane is not None:
-        return PartitionLag.from_lane(place, owner, lane)
+        return _Entry(place, owner, lane, lane.phase, lane.reason)
     assert owner is not None, "only the leader reports a partition without a task"
     if owner.instance is None:
-        return PartitionLag.unreported(
-            place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running"
-        )
+        return _Entry(place, owner, None, UncopiedState.UNPLACED, f"task {owner.task} is not running")
     if owner.instance in lanes_by_instance:
-        return PartitionLag.unreported(place, owner, LanePhase.WAITING, "not started by its instance yet")
-    return PartitionLag.unreported(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
+        return _Entry(place, owner, None, LanePhase.WAITING, "not started by its instance yet")
+    return _Entry(place, owner, None, _UNKNOWN, f"instance {owner.instance} did not respond")
 
 
 @router.get("/{name}/gaps")

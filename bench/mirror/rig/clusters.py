@@ -25,6 +25,8 @@ from stack.server import Jvm
 from stack.wait import wait_until
 
 _PATIENCE_SECONDS = 60
+_SECONDS_A_PARTITION = 0.2
+"""Additional time for the creation of a partition on a busy machine."""
 _HERE = ClusterRef("here")
 _MANY_PARTITIONS = {
     "log.index.size.max.bytes": 4096,
@@ -81,11 +83,12 @@ def clusters(
 
 
 def clusters_of_many_partitions() -> AbstractContextManager[Pair]:
-    """Return clusters of two brokers each.
+    """Return clusters of two brokers each, or of `BENCH_BROKERS`.
 
     A broker has a file open for each partition, and limits of 20,000 files are common.
     """
-    return clusters(nodes=2, heap_mib=1024, properties=_MANY_PARTITIONS)
+    nodes = int(os.environ.get("BENCH_BROKERS", "2"))
+    return clusters(nodes=nodes, heap_mib=1024, properties=_MANY_PARTITIONS)
 
 
 def chosen(*names: str) -> list[str]:
@@ -110,8 +113,9 @@ class Topics:
         """Create a topic; underscores in setting names stand for dots."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
         new = NewTopic(name, partitions, 1, config=config)
-        self._admin.create_topics([new], operation_timeout=_PATIENCE_SECONDS)[name].result()
-        wait_until(lambda: self._ends(name, partitions), _PATIENCE_SECONDS, f"every partition of {name}")
+        seconds = _PATIENCE_SECONDS + partitions * _SECONDS_A_PARTITION
+        self._admin.create_topics([new], operation_timeout=seconds, request_timeout=seconds)[name].result()
+        wait_until(lambda: self._ends(name, partitions), seconds, f"every partition of {name}")
 
     def create_many(self, names: Sequence[str]) -> None:
         """Create topics of one partition with one request, and wait until they are readable."""

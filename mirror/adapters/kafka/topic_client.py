@@ -148,10 +148,7 @@ async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:
     await cluster.refresh([topic])
     found = cluster.topics.get(topic)
     if found is None or found.error in MISSING:
-        outcome, _ = await create_adjusted(cluster, wanted, -1)
-        if outcome.error and outcome.error != Code.TOPIC_ALREADY_EXISTS:
-            right = f"Create on topic {topic} or on the cluster"
-            raise cluster.error(outcome.error, f"creating topic {topic}", right, outcome.message)
+        await create_adjusted(cluster, wanted, -1)
         raise Unreachable(f"topic {topic} of {cluster.name} is being created")
     if found.error:
         right = f"Describe on topic {topic}"

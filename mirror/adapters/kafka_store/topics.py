@@ -112,10 +112,7 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
 async def _create(cluster: Cluster, name: str, settings: Mapping[str, str], replication_factor: int) -> None:
     replicas = replication_factor if replication_factor > 0 else min(_REPLICAS, len(cluster.brokers))
     settings = {**settings, "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1)}
-    outcome, _ = await create_adjusted(cluster, TopicDescription(name, 1, settings=settings), replicas)
-    if outcome.error and outcome.error != Code.TOPIC_ALREADY_EXISTS:
-        right = f"Create on topic {name} or on the cluster"
-        raise cluster.error(outcome.error, f"creating topic {name}", right, outcome.message)
+    await create_adjusted(cluster, TopicDescription(name, 1, settings=settings), replicas)
 
 
 def _check_metadata(cluster: Cluster, name: str) -> None:

@@ -1,76 +1,150 @@
-"""Creates a topic, although the cluster may reject some of the topic's settings."""
+"""Creates topics, many with one request, although the cluster may reject some topics or settings."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
 from mirror.model.datastreams.policy import FORCED_SETTINGS
-from mirror.model.topics import TopicDescription
-from mirror.protocol.codes import Code
+from mirror.model.topics import TOPICS_AT_ONCE, TopicCreation, TopicDescription, first_request
+from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.refused_settings import adjusted_setting
-from mirror.protocol.control.topics import TopicOutcome, create_topic
+from mirror.protocol.control.topics import TopicOutcome, create_topics
+
+_CREATED: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS})
+_OF_ONE_OR_ALL: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.INVALID_REQUEST, Code.POLICY_VIOLATION})
+"""Errors that a controller returns for all topics of a request because of one topic, or because of its
+size."""
 
 
-class TopicCreation(NamedTuple):
-    """Result of a creation. `adjustments`: a sentence for each setting that was clamped or omitted."""
+async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> Sequence[str]:
+    """Create one topic, unless it exists. Returns and raises as `TopicAdmin.create`."""
+    creations = TopicCreations([topic], replication)
+    await creations.run(cluster)
+    made = creations.results[topic.name]
+    if made.error is not None:
+        raise made.error
+    return made.adjustments
 
-    outcome: TopicOutcome
-    adjustments: tuple[str, ...] = ()
 
+@dataclass
+class _Attempt:
+    """Creation of one topic. `settings`: settings of the next request. `reasons`: reason of the cluster by
+    rejected setting."""
 
-async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> TopicCreation:
-    """Create the topic; clamp or omit each setting that the broker rejects.
+    topic: TopicDescription
+    settings: dict[str, str]
+    reasons: dict[str, str] = field(default_factory=dict)
 
-    Never omits the settings without which copies would differ from the source (`FORCED_SETTINGS`). Raises
-    Unreachable.
-    """
-    settings, reasons = dict(topic.settings), dict[str, str]()
-    while True:
-        outcome = await _create(cluster, topic, replication, settings)
-        optional = {key: settings[key] for key in settings.keys() - FORCED_SETTINGS.keys()}
+    def adjust(self, outcome: TopicOutcome) -> bool:
+        """Clamp or omit the setting that the cluster has rejected. Return False if it has named none."""
+        optional = {key: self.settings[key] for key in self.settings.keys() - FORCED_SETTINGS.keys()}
         refused = adjusted_setting(outcome.error, outcome.message, optional)
         if refused is None:
-            break
+            return False
         key, value = refused
-        if value is None or key in reasons:
-            del settings[key]
+        if value is None or key in self.reasons:
+            del self.settings[key]
         else:
-            settings[key] = value
-        reasons[key] = outcome.message
-    if outcome.error == Code.INVALID_CONFIG:
-        outcome = await _create_without_one(cluster, topic, replication, settings, reasons) or outcome
-    return TopicCreation(outcome, () if outcome.error else _sentences(topic, settings, reasons))
+            self.settings[key] = value
+        self.reasons[key] = outcome.message
+        return True
+
+    def without(self, key: str) -> _Attempt:
+        """Return an attempt without one of the settings."""
+        fewer = {name: value for name, value in self.settings.items() if name != key}
+        return _Attempt(self.topic, fewer, {**self.reasons, key: "the broker gave no reason"})
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return a sentence for each setting that was clamped or omitted."""
+        return tuple(
+            f"{self.topic.name}: {key} is {self.settings.get(key, 'the default')} instead of"
+            f" {self.topic.settings[key]}, which the destination rejects ({reason})"
+            for key, reason in sorted(self.reasons.items())
+        )
 
 
-async def _create_without_one(
-    cluster: Cluster,
-    topic: TopicDescription,
-    replication: int,
-    settings: dict[str, str],
-    reasons: dict[str, str],
-) -> TopicOutcome | None:
-    """Try to create the topic without one of the settings, each in turn, because the broker has not named the
-    rejected setting."""
-    for key in sorted(settings.keys() - FORCED_SETTINGS.keys()):
-        fewer = {name: value for name, value in settings.items() if name != key}
-        outcome = await _create(cluster, topic, replication, fewer)
-        if outcome.error != Code.INVALID_CONFIG:
-            del settings[key]
-            reasons[key] = "the broker gave no reason"
-            return outcome
-    return None
+class TopicCreations:
+    """Creation of many topics.
+
+    Clamps or omits each setting that the cluster rejects, but never omits the settings without which copies
+    would differ from the source (`FORCED_SETTINGS`). A topic that exists counts as created. `results`: by
+    topic, without the topics that may still be created.
+    """
+
+    def __init__(self, topics: Iterable[TopicDescription], replication: int) -> None:
+        self._replication = replication
+        self._attempts = {topic.name: _Attempt(topic, dict(topic.settings)) for topic in topics}
+        self._most = TOPICS_AT_ONCE
+        self.results: dict[str, TopicCreation] = {}
+
+    async def run(self, cluster: Cluster) -> None:
+        """Create the topics that have no result. May be repeated after a retriable error: if a response was
+        lost, the next one shows which topics exist.
+
+        Raises Unreachable, also if only some topics have no result because of transient errors.
+        """
+        await cluster.refresh(())  # the controller may have moved
+        waiting = list(self._attempts.values())
+        failure: HeadraceError | None = None
+        while waiting:
+            size = first_request((attempt.topic.partitions for attempt in waiting), self._most)
+            part, waiting = waiting[:size], waiting[size:]
+            outcomes = await self._send(cluster, part)
+            final: list[_Attempt] = []
+            for attempt in part:
+                (waiting if attempt.adjust(outcomes[attempt.topic.name]) else final).append(attempt)
+            if len(final) == size > 1 and _is_of_the_request(outcomes.values()):
+                self._most, waiting = size // 2, final + waiting
+                continue
+            for attempt in final:
+                outcome = outcomes[attempt.topic.name]
+                if outcome.error in TRANSIENT:
+                    failure = failure or self._error(cluster, attempt, outcome)
+                else:
+                    await self._settle(cluster, attempt, outcome)
+        if failure is not None:
+            raise failure
+
+    async def _send(self, cluster: Cluster, part: Sequence[_Attempt]) -> Mapping[str, TopicOutcome]:
+        """Return the outcome of each topic of a request. After a failure, the next requests are smaller, and
+        other topics precede, because one of the topics, or their number, may be the reason."""
+        wanted = [replace(attempt.topic, settings=attempt.settings) for attempt in part]
+        try:
+            found = await cluster.ask_controller(create_topics(wanted, self._replication))
+        except HeadraceError:
+            self._most = max(1, len(part) // 2)
+            for attempt in part:
+                self._attempts[attempt.topic.name] = self._attempts.pop(attempt.topic.name)
+            raise
+        nothing = TopicOutcome(Code.UNKNOWN_SERVER_ERROR, "no result")
+        return {topic.name: found.get(topic.name, nothing) for topic in wanted}
+
+    async def _settle(self, cluster: Cluster, attempt: _Attempt, outcome: TopicOutcome) -> None:
+        """Record the result of a topic. If the cluster has not named the setting that it rejects, try to
+        create the topic without one of the settings, each in turn."""
+        optional = attempt.settings.keys() - FORCED_SETTINGS.keys()
+        for key in sorted(optional) if outcome.error == Code.INVALID_CONFIG else ():
+            fewer = attempt.without(key)
+            again = (await self._send(cluster, [fewer]))[attempt.topic.name]
+            if again.error != Code.INVALID_CONFIG:
+                attempt, outcome = fewer, again
+                break
+        del self._attempts[attempt.topic.name]
+        is_made = outcome.error in _CREATED
+        error = None if is_made else self._error(cluster, attempt, outcome)
+        self.results[attempt.topic.name] = TopicCreation(error, attempt.sentences() if is_made else ())
+
+    @staticmethod
+    def _error(cluster: Cluster, attempt: _Attempt, outcome: TopicOutcome) -> HeadraceError:
+        name = attempt.topic.name
+        right = f"Create on topic {name} or on the cluster"
+        return cluster.error(outcome.error, f"creating topic {name}", right, outcome.message)
 
 
-async def _create(
-    cluster: Cluster, topic: TopicDescription, replication: int, settings: dict[str, str]
-) -> TopicOutcome:
-    return await cluster.ask_controller(create_topic(topic.name, topic.partitions, replication, settings))
-
-
-def _sentences(topic: TopicDescription, settings: dict[str, str], reasons: dict[str, str]) -> tuple[str, ...]:
-    return tuple(
-        f"{topic.name}: {key} is {settings.get(key, 'the default')} instead of {topic.settings[key]}, which"
-        f" the destination rejects ({reason})"
-        for key, reason in sorted(reasons.items())
-    )
+def _is_of_the_request(outcomes: Collection[TopicOutcome]) -> bool:
+    """Return whether one topic, or the size of the request, may be the reason why all topics failed."""
+    return len(set(outcomes)) == 1 and next(iter(outcomes)).error in _OF_ONE_OR_ALL

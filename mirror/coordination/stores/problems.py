@@ -116,23 +116,17 @@ def _read_problem(path: str, data: bytes) -> Problem:
 
 
 class TroubleStore:
-    """Stalled lanes and lanes throttled by a quota, by instance and group of datastreams. The nodes are
+    """Lanes that do not copy as fast as they could, by instance and group of datastreams: one folder for each
+    kind (`TROUBLES`: stalled, `QUOTAS`: throttled, `NO_TOPICS`: without a destination topic). The nodes are
     ephemeral."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the stored stalled groups of the instance with this sequence number. Store only the first
+    def publish(self, folder: str, sequence: int, troubles: Mapping[GroupName, str]) -> None:
+        """Replace the groups of one kind of the instance with this sequence number. Store only the first
         groups by name."""
-        self._publish(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
-
-    def publish_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
-        """Replace the stored groups of the instance that a quota throttles. Store only the first groups by
-        name."""
-        self._publish(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
-
-    def _publish(self, path: str, troubles: Mapping[GroupName, str]) -> None:
+        path = f"{folder}/i-{sequence:010}"
         if not troubles:
             self._nodes.delete(path)
             return
@@ -140,15 +134,8 @@ class TroubleStore:
         data = znodes.encode({legible(group): legible(troubles[group]) for group in chosen})
         znodes.put(self._nodes, path, data, ephemeral=True)
 
-    def all(self) -> Mapping[GroupName, str]:
-        """Return stalled groups, each with the reason from one of its instances."""
-        return self._all(znodes.TROUBLES)
-
-    def held_back(self) -> Mapping[GroupName, str]:
-        """Return throttled groups, each with the quota from one of its instances."""
-        return self._all(znodes.QUOTAS)
-
-    def _all(self, folder: str) -> Mapping[GroupName, str]:
+    def of(self, folder: str) -> Mapping[GroupName, str]:
+        """Return the groups of one kind, each with the reason from one of its instances."""
         found: dict[GroupName, str] = {}
         paths = [f"{folder}/{node}" for node in self._nodes.children(folder)]
         for path, node in self._nodes.read_present(paths).items():

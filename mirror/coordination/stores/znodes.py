@@ -33,6 +33,7 @@
     /problems/<datastream>         problem of a datastream, and its start
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
+    /no-topics/i-<sequence>        ephemeral: groups with lanes on an instance without a destination topic
     /import                        exists while a state is imported, so that no instance starts
     /topic-use/<cluster>/<number>  when the topics of a cluster were first seen, written and read; many topics
                                    share a node
@@ -110,6 +111,7 @@ BEGINNINGS: Final = "/beginnings"
 PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"
+NO_TOPICS: Final = "/no-topics"
 ACTING: Final = "/monitor"
 IMPORT: Final = "/import"
 TOPIC_USE: Final = "/topic-use"

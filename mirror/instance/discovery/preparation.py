@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from mirror.coordination.discovery import (
     Shortfall,
@@ -21,16 +23,18 @@ from mirror.errors import HeadraceError
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
-from mirror.model.topics import TopicDescription
-from mirror.ports import TopicAdmin
+from mirror.model.topics import TopicCreation, TopicDescription, first_request
+from mirror.ports import Clock, TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
 """Topics that datastreams must not copy yet, or must copy only in part."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
-_RETRY_SECONDS: Final = 60.0
-"""Interval between attempts at topics that the destination rejects."""
+_SETTLING_SECONDS: Final = 30.0
+"""Time in which lanes notice that their destination topics were created, and instances report it."""
+_SOONER_SECONDS: Final = LOOK_AGAIN_SECONDS - 60.0
+"""Difference to the interval between attempts at topics that the destination rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,22 @@ class PreparationQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparationSteps:
+    """Changes made by the steps of one preparation. Each step creates or extends at most as many topics as
+    one request creates, so that other datastreams with the same destination do not wait for all of them.
+
+    `remaining`: number of topics for later steps. `treated`: destination topics that were created, or whose
+    source topic no longer exists. `adjustments`: a sentence for each adjusted setting of created topics.
+    `rejected`: shortfalls of the topics that the destination has rejected, by source topic.
+    """
+
+    remaining: int = 0
+    treated: frozenset[str] = frozenset()
+    adjustments: tuple[str, ...] = ()
+    rejected: Mapping[str, Shortfall] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Preparation:
     """State of a datastream's destination after preparation.
 
@@ -90,6 +110,12 @@ class Preparation:
     drift: tuple[str, ...] = ()
     short: Mapping[str, Shortfall] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+    steps: PreparationSteps = PreparationSteps()
+
+    def steps_for(self, datastream: Datastream) -> PreparationSteps:
+        """Return the steps to continue with if the preparation of the datastream is unfinished."""
+        is_same = replace(self.question.datastream, status=datastream.status) == datastream
+        return self.steps if is_same and self.steps.remaining else PreparationSteps()
 
     def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
         """Return whether the destination is unchanged and matches the desired state."""
@@ -110,6 +136,43 @@ class Preparation:
         )
 
 
+class Preparations:
+    """Preparations of all datastreams. `latest`: the latest step of each. Used by one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.latest: dict[DatastreamName, Preparation] = {}
+        self._settled_at: dict[DatastreamName, float] = {}
+
+    def begin(self, name: DatastreamName) -> None:
+        """Record that a step of a datastream begins, or still runs."""
+        self._settled_at[name] = math.inf
+
+    def note(self, name: DatastreamName, prepared: Preparation) -> None:
+        """Record the result of a step."""
+        self.latest[name] = prepared
+        if not prepared.steps.remaining:
+            self._settled_at[name] = self._clock.monotonic() + _SETTLING_SECONDS
+
+    def remaining(self, datastream: Datastream) -> int:
+        """Return the number of destination topics that are not created or extended yet; 0 if unknown."""
+        known = self.latest.get(datastream.name)
+        return 0 if known is None else known.steps.remaining
+
+    def is_running(self, datastream: Datastream) -> bool:
+        """Return whether lanes may wait for destination topics that are being created, or were just now."""
+        return self._clock.monotonic() < self._settled_at.get(datastream.name, -math.inf)
+
+
+class _Results(NamedTuple):
+    """Results of the changes of a step; other changes need another attempt. `rejected`: reason by destination
+    topic."""
+
+    done: tuple[TopicWork, ...]
+    adjustments: tuple[str, ...]
+    rejected: Mapping[str, str]
+
+
 def prepare(
     preparation: Preparation,
     mirrored: Mapping[str, int],
@@ -118,46 +181,70 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
+    """Make one step of a preparation. Return the changes made, and the state of the destination. A rejected
+    topic is a shortfall.
 
     `mirrored`: partition counts of source topics. Raises the error of any other request that a cluster
     rejects or does not respond.
     """
-    datastream = preparation.question.datastream
+    datastream, steps = preparation.question.datastream, preparation.steps
+    names = {topic: datastream.naming.destination(topic) for topic in mirrored}
     rules.bound.require(datastream.destination, destination.cluster_id())
     present = destination.list_topics()
-    descriptions = source.describe(sorted(mirrored)) if mirrored else {}
     adopts = rules.adopts(datastream)
     made, adopted = rules.claims.claimed_by(datastream, written, present, mirrored if adopts else ())
-    short = shortfalls(
+    short = dict(steps.rejected) | shortfalls(
         datastream, mirrored, present, made, rules.most_partitions, adopts=adopts, adopted=adopted
     )
-    whole = {topic: count for topic, count in mirrored.items() if topic not in short}
-    is_new = any(datastream.naming.destination(topic) not in present for topic in whole)
-    work = topic_work(datastream, whole, present, descriptions, _any_topic(destination, present, is_new))
-    made_now = [item.topic.name for item in work if item.create]
-    if made_now:
-        rules.claims.note_made(datastream.group, datastream.destination, made_now)
-    differing: list[str] = []
-    outcomes = [(item, _carried_out(item, destination, differing)) for item in work]
-    done = tuple(item for item, reason in outcomes if not reason)
-    for item, reason in outcomes:
-        topic = datastream.naming.source(item.topic.name)
-        if reason and topic is not None:
-            count = present.get(item.topic.name, 0)
-            short[topic] = Shortfall(count, reason, count)
-    excluded = datastream.excluded_settings
-    wanted = {
-        datastream.naming.destination(topic): destination_description(description, description.name, excluded)
-        for topic, description in descriptions.items()
-        if datastream.naming.destination(topic) in present
+    others = {topic: count for topic, count in mirrored.items() if names[topic] not in steps.treated}
+    lacking = {
+        topic: count
+        for topic, count in sorted(others.items())
+        if topic not in short and present.get(names[topic], 0) < count
     }
-    found = destination.describe(sorted(wanted)) if wanted else {}
-    differing += [text for name, actual in found.items() for text in drift(wanted[name], actual, excluded)]
-    left = {**present, **{item.topic.name: item.topic.partitions for item in done}}
-    again = preparation.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
-    return done, replace(
-        preparation, drift=tuple(sorted(differing)), short=short, present=left, look_again_at=again
+    part = dict(islice(lacking.items(), first_request(lacking.values())))
+    is_last = len(part) == len(lacking)
+    compared = [topic for topic in others if is_last and names[topic] in present]
+    described = sorted({*part, *compared})
+    descriptions = source.describe(described) if described else {}
+    is_new = any(names[topic] not in present for topic in part)
+    work = topic_work(datastream, part, present, descriptions, _any_topic(destination, present, is_new))
+    if made_now := [item.topic.name for item in work if item.create]:
+        rules.claims.note_made(datastream.group, datastream.destination, made_now)
+    results = _carried_out(work, destination)
+    after = _after(steps, {topic: names[topic] for topic in part}, work, results, present)
+    differing = _drift_of(datastream, compared, descriptions, destination)
+    return results.done, replace(
+        preparation,
+        drift=tuple(sorted({*after.adjustments, *differing})),
+        short={**short, **after.rejected},
+        present={**present, **{item.topic.name: item.topic.partitions for item in results.done}},
+        look_again_at=preparation.look_again_at - _SOONER_SECONDS * bool(after.rejected),
+        steps=replace(after, remaining=after.remaining + len(lacking) - len(part)),
+    )
+
+
+def _after(
+    steps: PreparationSteps,
+    part: Mapping[str, str],
+    work: Sequence[TopicWork],
+    results: _Results,
+    present: Mapping[str, int],
+) -> PreparationSteps:
+    """Return the steps with the results of the latest step. `part`: its destination topics by source
+    topic."""
+    rejected = {
+        topic: Shortfall(present.get(name, 0), results.rejected[name], present.get(name, 0))
+        for topic, name in part.items()
+        if name in results.rejected
+    }
+    without_source = {*part.values()} - {item.topic.name for item in work}
+    created = {item.topic.name for item in results.done if item.create}
+    return PreparationSteps(
+        len(work) - len(results.done) - len(rejected),
+        steps.treated | created | without_source,
+        steps.adjustments + results.adjustments,
+        {**steps.rejected, **rejected},
     )
 
 
@@ -167,18 +254,46 @@ def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: boo
     return next(iter(destination.describe(names).values()), None) if names else None
 
 
-def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str]) -> str:
-    """Create or extend one topic. Return the reason if the destination rejects it. Raises Unreachable."""
-    try:
-        if item.create:
-            adjustments += destination.create(item.topic)
+def _drift_of(
+    datastream: Datastream,
+    topics: Iterable[str],
+    descriptions: Mapping[str, TopicDescription],
+    destination: TopicAdmin,
+) -> list[str]:
+    """Return a sentence for each setting of an existing topic that differs from the setting of a new one.
+    `topics`: source topics. `descriptions`: by source topic."""
+    naming, excluded = datastream.naming, datastream.excluded_settings
+    wanted = {
+        naming.destination(topic): destination_description(descriptions[topic], topic, excluded)
+        for topic in topics
+        if topic in descriptions
+    }
+    found = destination.describe(sorted(wanted)) if wanted else {}
+    return [text for name, actual in found.items() for text in drift(wanted[name], actual, excluded)]
+
+
+def _carried_out(work: Sequence[TopicWork], destination: TopicAdmin) -> _Results:
+    """Create and extend topics. Raises Unreachable if all of them need another attempt."""
+    new = [item.topic for item in work if item.create]
+    results = dict(destination.create_each(new)) if new else {}
+    for topic in (item.topic for item in work if not item.create):
+        try:
+            destination.grow(topic.name, topic.partitions)
+        except HeadraceError as error:
+            results[topic.name] = TopicCreation(error)
+            if error.retriable:
+                break
         else:
-            destination.grow(item.topic.name, item.topic.partitions)
-    except HeadraceError as error:
-        if error.retriable:
-            raise
-        return reason_of(error)
-    return ""
+            results[topic.name] = TopicCreation()
+    failures = {name: result.error for name, result in results.items() if result.error is not None}
+    passing = [error for error in failures.values() if error.retriable]
+    if passing and len(passing) == len(results):
+        raise passing[0]
+    return _Results(
+        tuple(item for item in work if item.topic.name in results.keys() - failures.keys()),
+        tuple(sentence for result in results.values() for sentence in result.adjustments),
+        {name: reason_of(error) for name, error in failures.items() if not error.retriable},
+    )
 
 
 def topics_at(cluster: ClusterRef) -> str:

@@ -26,15 +26,21 @@ _log = structlog.get_logger(__name__)
 class DatastreamReadiness:
     """Judges routes, then prepares destinations. Notes problems of datastreams on the board.
 
-    `through`: failures that end the tick instead of a single datastream's step.
+    `through`: failures that end the tick instead of a single datastream's step. `wake`: lets the next tick
+    follow immediately.
     """
 
     def __init__(
-        self, discovery: TopicDiscovery, board: ProblemBoard, through: tuple[type[Exception], ...]
+        self,
+        discovery: TopicDiscovery,
+        board: ProblemBoard,
+        through: tuple[type[Exception], ...],
+        wake: Callable[[], None],
     ) -> None:
         self._discovery = discovery
         self._board = board
         self._through = through
+        self._wake = wake
         self._verdict = RouteVerdict({}, {})
 
     def refused(self, judge: Callable[[], RouteVerdict]) -> Mapping[DatastreamName, str]:
@@ -52,7 +58,10 @@ class DatastreamReadiness:
         """Prepare the destinations of datastreams and return a sentence for each."""
         sentences = {}
         for datastream in datastreams:
-            sentences[datastream.name] = f"{datastream.status}; a cluster has not responded yet"
+            remaining = self._discovery.preparations.remaining(datastream)
+            missing = counted(remaining, "destination topic")
+            what = f"{missing} not created yet" if remaining else "a cluster has not responded yet"
+            sentences[datastream.name] = f"{datastream.status}; {what}"
             with self._board.guarding(datastream.name):
                 sentences[datastream.name] = self._prepare(datastream, plan)
         return sentences
@@ -67,6 +76,9 @@ class DatastreamReadiness:
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
+        if remaining := discovery.preparations.remaining(datastream):
+            _log.info("destination topics remaining", datastream=datastream.name, topics=remaining)
+            self._wake()
         short = {topic: found.reason for topic, found in discovery.shortfalls(datastream).items()}
         reasons = {**short, **self._verdict.reasons(datastream.name)}
         if reasons:

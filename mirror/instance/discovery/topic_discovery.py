@@ -21,6 +21,8 @@ from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
     PreparationQuery,
+    Preparations,
+    PreparationSteps,
     TopicRules,
     Waits,
     prepare,
@@ -64,7 +66,7 @@ class TopicDiscovery:
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
-        self._prepared: dict[DatastreamName, Preparation] = {}
+        self.preparations = Preparations(clock)
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
@@ -111,8 +113,8 @@ class TopicDiscovery:
     ) -> tuple[TopicWork, ...]:
         """Create and extend destination topics, and return the completed work.
 
-        Raises the errors of the destination, and of the source if its topics are unknown; CallPending while
-        the work is in progress.
+        Each call makes one step, while any are `remaining`. Raises the errors of the destination, and of the
+        source if its topics are unknown; CallPending while the step is in progress.
 
         The destination is read only if a topic is missing or the source has changed since the last success,
         and every ten minutes, because an operator may have changed a topic there. `written`: source topics
@@ -127,8 +129,10 @@ class TopicDiscovery:
         now, name = self._clock.monotonic(), datastream.name
         present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
         question = PreparationQuery(datastream, source_counts, present, limits)
-        known = self._prepared.get(name)
-        known = known if known is not None and now < known.look_again_at else None
+        known = self.preparations.latest.get(name)
+        steps = known.steps_for(datastream) if known is not None else PreparationSteps()
+        if known is not None and (steps.remaining or now >= known.look_again_at):
+            known = None
         if known is not None and known.question.is_same(question):
             return ()
         mirrored = {
@@ -137,9 +141,10 @@ class TopicDiscovery:
         }
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
         if known is not None and known.is_still_valid(question, wanted):
-            self._prepared[name] = replace(known, question=question)
+            self.preparations.latest[name] = replace(known, question=question)
             return ()
-        preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
+        preparation = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS, steps=steps)
+        self.preparations.begin(name)
         line = topics_at(datastream.destination)
         # A late result may belong to an older query, so it is returned with that query.
         clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
@@ -179,21 +184,23 @@ class TopicDiscovery:
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
-        known, destination = self._prepared.get(name), prepared.question.datastream.destination
+        known, destination = self.preparations.latest.get(name), prepared.question.datastream.destination
         if destination in self._topics:
             # Earlier results are older; a topic that is deleted again must be noticed.
             counts = self._topics[destination]
             self._topics[destination] = counts if counts == prepared.present else prepared.present
             question = replace(prepared.question, destination_counts=self._topics[destination])
             prepared = replace(prepared, question=question)
-        self._prepared[name] = prepared
+        self.preparations.note(name, prepared)
         for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
         if prepared.short != (known.short if known else {}):
             self._limit()
 
     def _limit(self) -> None:
-        short = {name: prepared.short for name, prepared in self._prepared.items() if prepared.short}
+        short = {
+            name: prepared.short for name, prepared in self.preparations.latest.items() if prepared.short
+        }
         names = self._left_out.keys() | short.keys() | self._waiting.keys()
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
@@ -211,7 +218,7 @@ class TopicDiscovery:
         """Return the datastream's source topics, by name, with more partitions than the destination may
         have.
         """
-        known = self._prepared.get(datastream.name)
+        known = self.preparations.latest.get(datastream.name)
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
@@ -253,7 +260,7 @@ class TopicDiscovery:
         Differences are only reported, because operators of the destination may have changed settings
         intentionally.
         """
-        known = self._prepared.get(datastream.name)
+        known = self.preparations.latest.get(datastream.name)
         return known.drift if known else ()
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.instance.workers.troubles import held_back_of
+from mirror.instance.workers.troubles import held_back_of, without_topic
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
@@ -46,8 +47,7 @@ class ReportPublisher:
 
     def reset(self) -> None:
         """Discard what was published under a former membership."""
-        self._published: Mapping[GroupName, str] = {}
-        self._published_held_back: Mapping[GroupName, str] = {}
+        self._published: dict[str, Mapping[GroupName, str]] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
 
     def publish(
@@ -58,14 +58,15 @@ class ReportPublisher:
         if now < self._due:
             return
         self._due = now + _SHARING_SECONDS
-        if troubles != self._published:
-            self._troubles.say(me.sequence, troubles)
-            self._published = troubles
         lanes = self._supervisor.lanes
-        held_back = held_back_of(lanes)
-        if held_back != self._published_held_back:
-            self._troubles.publish_held_back(me.sequence, held_back)
-            self._published_held_back = held_back
+        for folder, found in (
+            (znodes.TROUBLES, troubles),
+            (znodes.QUOTAS, held_back_of(lanes)),
+            (znodes.NO_TOPICS, without_topic(lanes)),
+        ):
+            if found != self._published.get(folder, {}):
+                self._troubles.publish(folder, me.sequence, found)
+                self._published[folder] = found
         self._demands = demands_of(lanes, self._demands)
         chosen = catch_up_by_group((datastream.group, datastream.metadata) for datastream in datastreams)
         measured = measured_demand(lanes, self._demands, chosen)

@@ -1,4 +1,5 @@
-"""Datastream groups with stalled or throttled lanes on this instance, and the reasons. Pure."""
+"""Datastream groups with lanes on this instance that are stalled, throttled or without a destination topic,
+and the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping
 
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.lanes import LaneKey, PauseCause
 from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
@@ -21,7 +22,11 @@ def troubles_of(
     `undescribed`: lanes that the plan assigns to this instance, but whose specification cannot be sent to a
     worker. `ailing`: groups that crash their worker process, or are suspected to.
     """
-    paused = {key: state.reason for key, state in lanes.items() if state.phase is LanePhase.PAUSED}
+    paused = {
+        key: state.reason
+        for key, state in lanes.items()
+        if state.phase is LanePhase.PAUSED and state.cause is not PauseCause.NO_TOPIC
+    }
     reasons = {**paused, **{key: reason_of(error) for key, error in undescribed.items()}}
     return _sentences(reasons, "is stalled") | dict(ailing)
 
@@ -30,6 +35,18 @@ def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
     """Return a sentence for each group with lanes that a quota throttles."""
     quotas = {key: state.held_back for key, state in lanes.items() if state.held_back}
     return _sentences(quotas, "is limited by a quota")
+
+
+def without_topic(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
+    """Return a sentence for each group with lanes whose destination topic does not exist."""
+    return _sentences(
+        {
+            key: state.reason
+            for key, state in lanes.items()
+            if state.phase is LanePhase.PAUSED and state.cause is PauseCause.NO_TOPIC
+        },
+        "waits for its destination topic",
+    )
 
 
 def _sentences(reasons: Mapping[LaneKey, str], problem: str) -> dict[GroupName, str]:

@@ -89,6 +89,8 @@ class PauseCause(StrEnum):
     """The worker process does not respond."""
     NO_WORKER = "no worker"
     """No worker process is available."""
+    NO_TOPIC = "no topic"
+    """The destination topic, or the partition of it, does not exist yet."""
     OTHER = "other"
 
 

@@ -19,7 +19,7 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.control.call import CONTROL_BYTES, Call
 
 T = TypeVar("T")
@@ -51,35 +51,51 @@ class TopicSetting(NamedTuple):
 def create_topic(
     name: str, partitions: int, replication: int, settings: Mapping[str, str]
 ) -> Call[TopicOutcome]:
-    """Create one topic on the controller (with KRaft: any broker).
+    """Create one topic; see `create_topics`."""
+    topic = TopicDescription(name, partitions, settings=settings)
+    return _creation([topic], replication, lambda outcomes: outcomes[name])
+
+
+def create_topics(topics: Sequence[TopicDescription], replication: int) -> Call[Mapping[str, TopicOutcome]]:
+    """Create topics on the controller (with KRaft: any broker). The result is the outcome by topic.
 
     Replication -1 means the broker default.
     """
+    return _creation(topics, replication, lambda outcomes: outcomes)
 
+
+def _creation(
+    topics: Sequence[TopicDescription], replication: int, read: Callable[[Mapping[str, TopicOutcome]], T]
+) -> Call[T]:
     def build(version: int) -> Any:
         topic_class = CreateTopicsRequest.CreatableTopic
-        topic = topic_class(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication,
-            assignments=[],
-            configs=[
-                topic_class.CreatableTopicConfig(name=key, value=value, version=version)
-                for key, value in sorted(settings.items())
-            ],
-            version=version,
-        )
+        wanted = [
+            topic_class(
+                name=topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=replication,
+                assignments=[],
+                configs=[
+                    topic_class.CreatableTopicConfig(name=key, value=value, version=version)
+                    for key, value in sorted(topic.settings.items())
+                ],
+                version=version,
+            )
+            for topic in topics
+        ]
         return CreateTopicsRequest(
-            topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
+            topics=wanted, timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
         )
 
-    return Call(
-        CreateTopicsRequest,
-        CreateTopicsResponse,
-        (2, 7),
-        build,
-        lambda response: TopicOutcome(response.topics[0].error_code, response.topics[0].error_message or ""),
-    )
+    def outcomes(response: Any) -> T:
+        return read(
+            {
+                found.name: TopicOutcome(found.error_code, found.error_message or "")
+                for found in response.topics
+            }
+        )
+
+    return Call(CreateTopicsRequest, CreateTopicsResponse, (2, 7), build, outcomes)
 
 
 def create_partitions(name: str, count: int) -> Call[TopicOutcome]:

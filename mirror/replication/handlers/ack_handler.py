@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from mirror.client.log_writer import replication_ms
-from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
+from mirror.errors import DataLossDetected, DestinationMissing, Fenced, HeadraceError
 from mirror.lane.batch_merge import BatchMerger
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
@@ -240,7 +240,7 @@ class AckHandler:
         name, number = lane.target
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return TopicMissing(
+            return DestinationMissing(
                 f"topic {name} does not exist on {cluster.name}",
                 advice="the leader instance creates it, or headrace copy does",
             )
@@ -249,7 +249,7 @@ class AckHandler:
                 topic.error, f"describing topic {name} on {cluster.name}", f"Write on topic {name}"
             )
         if not topic.error and number >= len(topic.leaders):
-            return TopicMissing(
+            return DestinationMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}",
                 advice="it needs as many as the source topic",
             )

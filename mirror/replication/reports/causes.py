@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from mirror.errors import EpochDiverged, HeadraceError, SourceTruncated, TopicRecreated, Unreachable
+from mirror.errors import (
+    DestinationMissing,
+    EpochDiverged,
+    HeadraceError,
+    SourceTruncated,
+    TopicRecreated,
+    Unreachable,
+)
 from mirror.model.datastreams.lanes import LaneSpec, PauseCause
 from mirror.model.identifiers import ClusterRef
 
@@ -15,6 +22,7 @@ _BY_ERROR: Final = (
     (SourceTruncated, PauseCause.TRUNCATED),
     (EpochDiverged, PauseCause.TRUNCATED),
     (TopicRecreated, PauseCause.RECREATED),
+    (DestinationMissing, PauseCause.NO_TOPIC),
 )
 
 

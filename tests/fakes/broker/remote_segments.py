@@ -15,8 +15,10 @@ _FETCH: Final = 1
 
 
 def delay_segments(cluster: FakeCluster, topic: str, times: int) -> None:
-    """Let the next responses of fetches of the topic have no records."""
+    """Keep the topic in remote storage, and let the next responses of fetches of it have no records."""
     identity = cluster.topics[topic].identity
+    for stored in cluster.topics[topic].partitions:
+        stored.log.tiered_to = stored.log.end
 
     def is_of_topic(asked: HandledRequest) -> bool:
         topics = asked.message.topics  # empty in a session whose positions are unchanged

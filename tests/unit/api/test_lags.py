@@ -9,7 +9,9 @@ import httpx
 import pytest
 from httpx import Client
 
+from api.resources import lanes
 from api.resources.lanes import lanes_read
+from api.resources.partitions import lags
 from api.resources.partitions.lags import lag_of as from_instances
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
@@ -96,6 +98,31 @@ def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) ->
     (last,) = client.get("/v1/datastreams/orders/lag", params={"text": "t-11"}).json()["partitions"]
     assert (last["position"], last["source_end"], last["bytes_per_second"]) == (1_000, 1_011, 110.0)
     assert client.get("/v1/datastreams/orders/lag", params={"sort": "colour"}).status_code == 400
+
+
+def test_only_the_rows_of_the_page_are_built(
+    client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, int | str]] = []
+
+    class Row(lags.PartitionLag):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields)
+            built.append(("row", self.partition))
+
+    class Lane(lanes.LaneAnswer):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields)
+            built.append(("lane", self.partition))
+
+    monkeypatch.setattr(lags, "PartitionLag", Row)
+    monkeypatch.setattr(lanes, "LaneAnswer", Lane)
+    site.source.topics["t"] = TopicDescription("t", 500)
+    site.create()
+    found = client.get("/v1/datastreams/orders/lag", params={"limit": 1, "offset": 3}).json()
+    assert built == [("lane", "t-3"), ("row", 3)]
+    assert [one["partition"] for one in found["partitions"]] == [3]
+    assert (found["matching"], found["topics"], found["unknown"]) == (500, {"t": 500}, 500)
 
 
 def test_a_lane_that_has_measured_nothing_makes_the_sum_unknown(client: Client, site: Site) -> None:

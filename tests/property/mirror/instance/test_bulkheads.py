@@ -36,7 +36,7 @@ from mirror.model.metrics import Drops, MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
+from mirror.model.topics import TopicCreation, TopicDescription, TopicNaming, TopicPartition
 from mirror.worker.process import Worker
 from mirror.worker.protocol import (
     LaneNews,
@@ -97,9 +97,9 @@ class FaultyAdmin(FakeTopicAdmin):
         self._fail("describe")
         return super().describe(topics)
 
-    def create(self, topic: TopicDescription) -> tuple[str, ...]:
+    def create_each(self, topics: Sequence[TopicDescription]) -> dict[str, TopicCreation]:
         self._fail("create")
-        return super().create(topic)
+        return super().create_each(topics)
 
     def _fail(self, method: str) -> None:
         if self.fault is not None and self.fault[0] == method:

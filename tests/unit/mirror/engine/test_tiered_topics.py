@@ -6,10 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from mirror.client.log_reader import fetch_once
+from mirror.model.topics import TopicPartition
+from tests.builders import SOURCE
+from tests.fakes.broker.faults import HandledRequest, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.remote_segments import delay_segments
 
-RECORDS = 30
+FETCH, RECORDS = 1, 30
 
 
 def fill(fakes: MirroredFakes) -> None:
@@ -39,3 +43,27 @@ def test_a_new_owner_waits_for_segments_that_arrive_late(
     fakes.restart("t")
     fakes.run_until(lambda: fakes.lane("t").checkpoint == RECORDS, "the lane continues")
     assert fakes.numbers("t") == list(range(RECORDS))
+
+
+@pytest.mark.parametrize(("is_remote", "requests"), [(True, 10), (False, 2)])
+def test_an_empty_response_ends_a_log_that_is_on_disk(
+    fakes: MirroredFakes, is_remote: bool, requests: int
+) -> None:
+    """A compacted tail has no records, and none arrive; a segment in remote storage arrives later."""
+    fill(fakes)
+    sent: list[HandledRequest] = []
+
+    def is_noted(asked: HandledRequest) -> bool:
+        sent.append(asked)
+        return False
+
+    fakes.source.faults.plant(FETCH, Run(lambda: None), fits=is_noted)
+    if is_remote:
+        delay_segments(fakes.source, "t", 9)
+    else:
+        fakes.source.log("t").compact(RECORDS - 1, None)
+    read = fetch_once(fakes.context.cluster(SOURCE), TopicPartition("t", 0), RECORDS - 5, committed=False)
+    part = fakes.context.run(read)
+    assert bool(part.records) is is_remote
+    assert part.high_watermark == RECORDS
+    assert len(sent) == requests

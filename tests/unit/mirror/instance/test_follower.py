@@ -536,14 +536,14 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     rig.contact.moment = rig.clock.monotonic()
     rig.turn(2)
     told = TroubleStore(service.server.session())
-    assert "too large" in told.all()[key.group]
+    assert "too large" in told.of(znodes.TROUBLES)[key.group]
     assert "too large" in rig.health.conditions()[f"lanes of {key.group}"].sentence
     assert not rig.health.is_well
     rig.workers._states[key] = state
     rig.clock.advance(6)
     rig.contact.moment = rig.clock.monotonic()
     rig.turn(2)
-    assert told.all() == {}
+    assert told.of(znodes.TROUBLES) == {}
     assert rig.health.is_well
 
 
@@ -559,8 +559,8 @@ def test_which_quota_holds_lanes_back_is_told_to_the_leader_while_it_does(servic
         rig.clock.advance(6)
         rig.contact.moment = rig.clock.monotonic()
         rig.turn(2)
-        assert quota in told.held_back().get(key.group, "")
-        assert bool(told.held_back()) is bool(quota)
+        assert quota in told.of(znodes.QUOTAS).get(key.group, "")
+        assert bool(told.of(znodes.QUOTAS)) is bool(quota)
         assert rig.health.is_well
 
 
@@ -577,8 +577,8 @@ def test_what_was_told_of_lanes_that_were_given_up_is_not_left_behind(service: S
     rig.contact.moment = rig.clock.monotonic()
     rig.turn(2)
     told = TroubleStore(service.server.session())
-    assert told.all().keys() == {first.group}
-    assert told.held_back().keys() == {second.group}
+    assert told.of(znodes.TROUBLES).keys() == {first.group}
+    assert told.of(znodes.QUOTAS).keys() == {second.group}
     rig.suspend()
     rig.clock.advance(60)
     rig.turn()
@@ -586,8 +586,8 @@ def test_what_was_told_of_lanes_that_were_given_up_is_not_left_behind(service: S
     rig.resume()
     rig.turn(3)
     assert rig.lanes
-    assert told.all() == {}
-    assert told.held_back() == {}
+    assert told.of(znodes.TROUBLES) == {}
+    assert told.of(znodes.QUOTAS) == {}
 
 
 def test_a_datastream_that_ended_its_workers_is_forgotten_when_it_is_deleted(service: Service) -> None:

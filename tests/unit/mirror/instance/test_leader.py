@@ -687,14 +687,18 @@ def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: Le
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     told = TroubleStore(house.server.session())
-    told.say(7, {GroupName("orders"): "t-0 is stalled: too large", GroupName("gone"): "nobody cares"})
+    told.publish(
+        znodes.TROUBLES,
+        7,
+        {GroupName("orders"): "t-0 is stalled: too large", GroupName("gone"): "nobody cares"},
+    )
     house.tick()
     assert house.ill() == ["datastream orders"]
     assert "too large" in house.rig.stores.problems.all()[DatastreamName("orders")].reason
     house.session.write("/troubles/i-0000000007", b"rubbish", 0)
     house.tick()
     assert house.ill() == []
-    told.say(7, {})
+    told.publish(znodes.TROUBLES, 7, {})
 
 
 def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: LeaderService) -> None:
@@ -702,8 +706,8 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     house.tick()
     says, problems = TroubleStore(house.server.session()), house.rig.stores.problems
     told = [one for one in house.rig.told if one.kind == "problem"]
-    says.publish_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
-    says.publish_held_back(8, {GroupName("gone"): "nobody cares"})
+    says.publish(znodes.QUOTAS, 7, {GroupName("orders"): "t-0 is limited by a quota"})
+    says.publish(znodes.QUOTAS, 8, {GroupName("gone"): "nobody cares"})
     house.tick(2)
     name = DatastreamName("orders")
     (remark,) = problems.all().items()
@@ -711,13 +715,13 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     assert not remark[1].sets_aside
     assert house.ill() == []
     assert "quota" in house.rig.health.conditions()["datastream orders"].sentence
-    says.say(7, {GroupName("orders"): "t-0 is stalled: too large"})
+    says.publish(znodes.TROUBLES, 7, {GroupName("orders"): "t-0 is stalled: too large"})
     house.tick(2)
     assert problems.all()[name].sets_aside, "a stalled lane takes precedence"
-    says.say(7, {})
+    says.publish(znodes.TROUBLES, 7, {})
     house.tick(2)
     assert "quota" in problems.all()[name].reason
-    says.publish_held_back(7, {})
+    says.publish(znodes.QUOTAS, 7, {})
     house.tick(2)
     assert problems.all() == {}
     news = [one.sentence for one in house.rig.told if one.kind == "problem"][len(told) :]
