@@ -37,7 +37,7 @@ LINES_OF_A_FUNCTION: Final = 50
 MODULES_OF_A_FOLDER: Final = 16
 FILES_OF_API: Final = 70
 FLOORS: Final = {
-    "mirror": 9,
+    "mirror": 7,
     "librdkafka": 2,
     "pinot": 7,
     "pmp": 3,
