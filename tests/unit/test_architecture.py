@@ -42,7 +42,7 @@ FLOORS: Final = {
     "pinot": 7,
     "pmp": 3,
     "assigner": 7,
-    "monitor": 10,
+    "monitor": 7,
     "api": 6,
     "headrace": 9,
     "headrace_dev": 3,

@@ -14,8 +14,8 @@ from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import TOPIC_RETIREMENT
 from monitor.alerts.retirements import retirement_alerts, retirements_of_answer
 from monitor.alerts.told import InheritedAlerts, read_alerts
-from monitor.cycle import TurnResult
 from monitor.movement.summary import NOTHING_KNOWN
+from monitor.turn_result import TurnResult
 from tests.patience import wait_until
 from tests.unit.monitor.alerts.test_dispatch import Memory, running
 
