@@ -39,7 +39,8 @@ from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
 from headrace.oncall.usage import usage_of
-from headrace.planners import usable_bytes_per_second
+from headrace.placement.planners import usable_bytes_per_second
+from headrace.placement.world_views import WorldViews
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
@@ -50,7 +51,6 @@ from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings, StoreKind
-from headrace.world_views import WorldViews
 from mirror.adapters.metric_topic import RecordTopic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission

@@ -424,7 +424,7 @@ def test_a_datastream_that_chooses_pinot_is_planned_without_it_where_its_client_
 ) -> None:
     script = (
         "from headrace.settings import load_settings\n"
-        "from headrace.planners import choose_providers\n"
+        "from headrace.placement.planners import choose_providers\n"
         "from mirror.coordination.stores.measured_load import MeasuredLoads\n"
         "from tests.builders import a_datastream\n"
         "from tests.fakes.instances import AtOnce\n"
@@ -445,13 +445,13 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
     script = (
         "for module in every_module_of('api'): importlib.import_module(module)\n"
         "from headrace.settings import load_settings\n"
-        "from headrace.planners import choose_planner\n"
+        "from headrace.placement.planners import choose_planner\n"
         "from headrace.wiring import build_instance\n"
         "from mirror.coordination.placement import SimplePlanner\n"
         "settings = load_settings()\n"
         "assert isinstance(choose_planner(settings), SimplePlanner)\n"
         "from headrace.doctor.host import examined_settings\n"
-        "from headrace.planners import WITHOUT_PLANNER, report_planner\n"
+        "from headrace.placement.planners import WITHOUT_PLANNER, report_planner\n"
         "from mirror.instance.health import Health\n"
         "health = Health()\n"
         "report_planner(settings, health)\n"

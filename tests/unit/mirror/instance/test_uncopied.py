@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.planners import choose_planner
+from headrace.placement.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.coordination.routing.routes import RouteVerdict
 from mirror.errors import Unreachable

@@ -10,7 +10,7 @@ from typing import Final
 from api.http.slow_calls import ANSWER_SECONDS
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
-from headrace.planners import capacity_book, choose_planning
+from headrace.placement.planners import capacity_book, choose_planning
 from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin

@@ -155,7 +155,7 @@ def _provider(
             return ProviderInUse(NoLoads())
         case "pinot":
             try:
-                from headrace.analytics import pinot_freshness, pinot_provider
+                from headrace.placement.pinot_loads import pinot_freshness, pinot_provider
             except ModuleNotFoundError as error:
                 raise ConfigError(
                     f"load provider pinot requires {error.name}", advice="install headrace[pmp]"
