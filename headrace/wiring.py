@@ -22,12 +22,10 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
 from api.http.slow_calls import ClusterTurns
 from api.services import Services
-from headrace.auditing.thread import AuditThread, build_audit
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
-from headrace.consumer_groups.thread import GroupSynchroniser, build_synchroniser
 from headrace.coordination.client import (
     CoordinationClient,
     coordination_client,
@@ -49,8 +47,10 @@ from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
-from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings, StoreKind
+from headrace.threads.audits import AuditThread, build_audit
+from headrace.threads.group_synchroniser import GroupSynchroniser, build_synchroniser
+from headrace.threads.unused_topics import TopicWatchThread, build_retirements, build_topic_watch
 from mirror.adapters.metric_topic import RecordTopic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission

@@ -156,7 +156,7 @@ def _background_threads(
         built.audit,
     ]
     if settings.monitor.enabled:
-        from headrace.own_monitor import OwnMonitor
+        from headrace.oncall.own_monitor import OwnMonitor
 
         own = OwnMonitor(settings, config, address, built.services, registry)
         threads.append(own.within(built.instance.health))

@@ -1,2 +1,2 @@
-"""Threads of `headrace serve` besides those of mirror: audits, consumer groups, unused topics. Each module builds
-its thread from the settings."""
+"""Threads of `headrace serve` besides those of mirror/: audits, synchronisation of consumer groups, and the
+watch of unused topics. `headrace/wiring.py` starts them."""

@@ -44,7 +44,7 @@ FLOORS: Final = {
     "assigner": 7,
     "monitor": 7,
     "api": 6,
-    "headrace": 9,
+    "headrace": 7,
     "headrace_dev": 3,
     "stack": 8,
 }
