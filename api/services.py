@@ -17,7 +17,7 @@ from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import ProblemStore

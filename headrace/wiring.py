@@ -58,12 +58,12 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
-from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from api.http.problems import RecordAnswer, SharedFields, StrictModel, by_value
 from api.resources.operations import OperationAnswer
-from mirror.coordination.acting.effect import effect_of
+from mirror.coordination.monitors.effect import effect_of
 from mirror.coordination.planning import Decision
-from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import DamagedState
 from mirror.instance.loads.assessments import Assessment

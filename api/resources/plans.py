@@ -29,8 +29,8 @@ from mirror.control.commands import TriggerRebalance
 from mirror.control.event_positions import POSITION, position_of
 from mirror.coordination.operations.operation import waiting
 from mirror.coordination.planning import groups_of
-from mirror.coordination.proposed.proposal import changes_since
-from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.proposals.proposal import changes_since
+from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import IllegalTransition, NotFound
 from mirror.model.identifiers import DatastreamName

@@ -34,7 +34,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds

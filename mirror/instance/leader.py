@@ -30,8 +30,8 @@ from mirror.coordination.matching import hidden_topics
 from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.application import Application, next_application
-from mirror.coordination.routing.routes import RouteVerdict, in_words
+from mirror.coordination.proposals.application import Application, next_application
+from mirror.coordination.routes.routes import RouteVerdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
     plan_events,

@@ -30,9 +30,9 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
-from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.retirement.topic_use import ClusterLook, UnusedRules
 from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership

@@ -26,8 +26,8 @@ from api.services import Services
 from mirror import errors
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.effects import stops_in_words, waiting_records
-from mirror.coordination.proposed.proposal import propose
-from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.proposals.proposal import propose
+from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores import requests
 from mirror.coordination.stores.documents import definition
 from mirror.coordination.stores.problems import reason_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror.coordination.routing.mates import other_consumer_group
+from mirror.coordination.routes.mates import other_consumer_group
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import GROUP_ID, TASK_PREFIX

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
-from mirror.coordination.acting.state import ActingState, Switch
-from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.monitors.state import ActingState, Switch
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model import bounds

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assigner.forecast.outlook import outlook
-from headrace.foresight import replays
 from headrace.__main__ import main
+from headrace.foresight import replays
 from headrace.foresight.replays import from_file, from_pinot
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock

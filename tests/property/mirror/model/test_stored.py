@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mirror.coordination.planning import World
-from mirror.coordination.proposed.application import next_application
-from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.proposals.application import next_application
+from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.documents.definition import to_document

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.acting.state import LEASE_SECONDS
+from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from mirror.adapters.embedded.store import EmbeddedStore, read_state
+from mirror.adapters.embedded_store.store import EmbeddedStore, read_state
 from mirror.coordination.store.commands import Command, Result
 from mirror.coordination.store.machine import State, apply
 from mirror.coordination.store.replica import StateReplica, call_watches

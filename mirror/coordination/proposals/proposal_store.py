@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.coordination.operations.outcome_store import superseded_by
-from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
+from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
 from mirror.coordination.stores.retention.node_groups import NodeGroups

@@ -25,8 +25,8 @@ from itertools import groupby
 from typing import Final
 
 from mirror.coordination.matching import IncompleteTopic
-from mirror.coordination.routing.index import SelectionIndex
-from mirror.coordination.routing.mates import contradictions
+from mirror.coordination.routes.index import SelectionIndex
+from mirror.coordination.routes.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming

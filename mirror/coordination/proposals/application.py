@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.proposal import Proposal, answer_shown, applied
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.proposals.proposal import Proposal, answer_shown, applied
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.sentences.move_reason import move_reasons
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import CoordinationError, IllegalTransition, Unreachable

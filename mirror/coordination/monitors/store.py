@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.acting.state import (
+from mirror.coordination.monitors.state import (
     LEASE_SECONDS,
     ActingState,
     MonitorAct,

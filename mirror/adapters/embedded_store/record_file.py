@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mirror.adapters.embedded.disk import Disk
+from mirror.adapters.embedded_store.disk import Disk
 from mirror.errors import DamagedStore, NewerFormat
 
 FORMAT: Final = 1
