@@ -12,9 +12,9 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import LimitSettings
 from api.metrics.partitions import MetricSettings
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
+from mirror.control.restart_checks import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.proposals.proposal_store import ProposalStore

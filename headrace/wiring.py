@@ -55,9 +55,9 @@ from mirror.adapters.metric_topic import RecordTopic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
+from mirror.control.restart_checks import RestartClusters
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore

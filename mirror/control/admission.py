@@ -28,7 +28,7 @@ from mirror.model.documents import pointer_to
 from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
-from mirror.model.names.look_alikes import check_look
+from mirror.model.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096

@@ -14,7 +14,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
-from mirror.model.datastreams.positions.start_positions import NO_POSITIONS, StartPositions
+from mirror.model.datastreams.start_positions import NO_POSITIONS, StartPositions
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import TRANSIENT

@@ -27,9 +27,9 @@ from headrace.clusters.directory import ClusterDirectory
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.usage import ProcessReporter, UsageMeter
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
+from mirror.control.restart_checks import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.monitors.store import ActingStore

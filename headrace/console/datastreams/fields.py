@@ -18,7 +18,7 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.options import DatastreamOption, options_of
-from mirror.model.datastreams.positions.start_positions import positions_of_options
+from mirror.model.datastreams.start_positions import positions_of_options
 from mirror.model.documents import merged
 
 Command = TypeVar("Command", bound=Callable[..., None])

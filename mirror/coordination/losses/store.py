@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import StoredDatastream
-from mirror.coordination.stores.deletions.record import Deletions, created_ms_of
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.deletion_record import Deletions, created_ms_of
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream

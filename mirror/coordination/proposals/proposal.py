@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mirror.coordination.planning import World, groups_of
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.problems import legible
 from mirror.coordination.stores.requests import ApplyRequest, cause_of
 from mirror.errors import InvalidRequest

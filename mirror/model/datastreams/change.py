@@ -22,8 +22,8 @@ from mirror.model.datastreams.metadata import (
     checked_metadata,
 )
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
-from mirror.model.datastreams.positions.start_positions import START_POSITIONS
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.start_positions import START_POSITIONS
 from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
     PLACES,

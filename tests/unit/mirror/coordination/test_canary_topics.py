@@ -10,7 +10,7 @@ from mirror.coordination.matching import TopicMatching
 from mirror.coordination.reconcile import lane_spec
 from mirror.coordination.routes.index import SelectionIndex
 from mirror.coordination.routes.routes import Route, RouteJudge
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CANARY, CopyPath
 from mirror.model.identifiers import DatastreamName, TaskName
