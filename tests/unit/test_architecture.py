@@ -59,6 +59,26 @@ PARTICIPLES: Final = {
 }
 """Modules that are not yet named with a noun: none may be added."""
 
+PARTICIPLE_FOLDERS: Final = {"mirror/instance/uncopied", "mirror/model/sizing"}
+"""Folders that are not yet named with a noun: none may be added."""
+SMALL_FOLDERS: Final = {
+    "api/pages",
+    "headrace/brooklin",
+    "headrace_dev/calibration",
+    "mirror/client/administration",
+    "mirror/client/lookup",
+    "mirror/coordination/beginnings",
+    "mirror/coordination/losses",
+    "mirror/coordination/operations",
+    "mirror/coordination/retirement",
+    "mirror/instance/losses",
+    "mirror/replication/lanes",
+    "monitor/actions",
+    "monitor/usage",
+    "stack/archives",
+}
+"""Folders with fewer than three modules: none may be added."""
+
 NOUNS: Final = {"wiring", "wording"}
 """Nouns that end like a participle."""
 
@@ -266,6 +286,12 @@ def test_no_folder_has_too_many_modules() -> None:
     assert {name: count for name, count in modules.items() if count > MODULES_OF_A_FOLDER} == {}
 
 
+def test_few_folders_have_fewer_than_three_modules() -> None:
+    modules = Counter(name_of(file.parent) for file in FILES if file.stem != "__init__")
+    parents = {name_of(file.parent.parent) for file in FILES}
+    assert {name for name, count in modules.items() if count < 3 and name not in parents} == SMALL_FOLDERS
+
+
 def test_packages_have_few_floors() -> None:
     sizes = {wing: size_of(wing) for wing in WINGS}
     assert {wing: size.floors for wing, size in sizes.items() if size.floors > FLOORS[wing]} == {}
@@ -292,6 +318,9 @@ def test_a_module_is_named_for_a_thing() -> None:
     stems = {name_of(file.with_suffix("")): file.stem for file in FILES}
     found = {name for name, stem in stems.items() if PARTICIPLE.fullmatch(stem) and stem not in NOUNS}
     assert found == PARTICIPLES
+    folders = {name_of(file.parent): file.parent.name for file in FILES}
+    found = {name for name, folder in folders.items() if PARTICIPLE.fullmatch(folder)}
+    assert found == PARTICIPLE_FOLDERS
 
 
 def test_no_text_hides_who_does_what_or_how_many() -> None:
