@@ -18,8 +18,8 @@ from mirror.coordination.operations.operation import (
     waiting,
 )
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.node_retention import surplus
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
-from mirror.coordination.stores.retention_shares import surplus
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore

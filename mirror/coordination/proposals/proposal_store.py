@@ -9,9 +9,8 @@ from typing import Final
 from mirror.coordination.operations.outcome_store import superseded_by
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.node_groups import NodeGroups
+from mirror.coordination.stores.node_retention import NodeGroups, surplus
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
-from mirror.coordination.stores.retention_shares import surplus
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite

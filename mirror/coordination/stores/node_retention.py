@@ -1,8 +1,9 @@
-"""Caches to which group each child of a node belongs."""
+"""Retention limits per group in a folder of nodes, so that no group evicts another: the group of each child
+node, and the nodes to drop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from mirror.ports import NodeStore
@@ -36,3 +37,23 @@ class NodeGroups:
         found = {name: both[name] for name in names if name in both}
         self._known = found
         return dict(found)
+
+
+def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
+    """Return the nodes to drop, oldest first.
+
+    `groups`: group of each node, oldest node first; `most_of`: maximum number of nodes of a group; `most`:
+    maximum number of nodes in total. If the total exceeds `most`, the oldest nodes of the groups with the
+    most nodes are dropped.
+    """
+    by_group: dict[str, list[str]] = {}
+    for node, group in groups.items():
+        by_group.setdefault(group, []).append(node)
+    kept = {group: min(len(nodes), most_of(group)) for group, nodes in by_group.items()}
+    share = max(kept.values(), default=0)
+    while share > 1 and sum(min(count, share) for count in kept.values()) > most:
+        share -= 1
+    dropped = {node for group, nodes in by_group.items() for node in nodes[: -min(kept[group], share)]}
+    left = [node for node in groups if node not in dropped]
+    dropped.update(left[:-most])
+    return [node for node in groups if node in dropped]
