@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from api.http.problems import RecordAnswer, SharedFields, StrictModel, by_value
 from api.resources.operations import OperationAnswer
 from mirror.coordination.monitors.effect import effect_of
-from mirror.coordination.planning import Decision
+from mirror.coordination.plan_decision import Decision
 from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import DamagedState

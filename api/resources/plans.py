@@ -28,7 +28,7 @@ from api.services import Services
 from mirror.control.commands import TriggerRebalance
 from mirror.control.event_positions import POSITION, position_of
 from mirror.coordination.operations.operation import waiting
-from mirror.coordination.planning import groups_of
+from mirror.coordination.plan_decision import groups_of
 from mirror.coordination.proposals.proposal import changes_since
 from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.requests import ApplyRequest

@@ -33,7 +33,7 @@ from headrace.process.interpreter import collect_seldom
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
-from mirror.coordination.matching import IncompleteTopic
+from mirror.coordination.partition_selection import IncompleteTopic
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address, is_like

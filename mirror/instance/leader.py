@@ -26,10 +26,10 @@ from mirror.coordination.leader_actions import (
     leader_actions,
     status_change,
 )
-from mirror.coordination.matching import hidden_topics
 from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.partition_selection import hidden_topics
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.application import Application, next_application
 from mirror.coordination.routes.routes import RouteVerdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions

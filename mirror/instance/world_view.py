@@ -15,7 +15,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
 from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
+from mirror.coordination.plan_decision import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore

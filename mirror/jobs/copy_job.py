@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.matching import unmatched_exclude
+from mirror.coordination.partition_selection import unmatched_exclude
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import CreationRules, TopicChanges, prepare_destination
 from mirror.model import bounds

@@ -53,12 +53,6 @@ floors` prints them."""
 MOST_TWINS: Final = 5
 """Pairs of classes that declare seven or more fields of the same name: none may be added. `python -m
 scripts.architecture twins` prints them."""
-PARTICIPLES: Final = {
-    "mirror/coordination/matching",
-    "mirror/coordination/planning",
-}
-"""Modules that are not yet named with a noun: none may be added."""
-
 PARTICIPLE_FOLDERS: Final = {"mirror/instance/uncopied", "mirror/model/sizing"}
 """Folders that are not yet named with a noun: none may be added."""
 SMALL_FOLDERS: Final = {
@@ -317,7 +311,7 @@ def test_no_class_name_is_used_twice_in_a_wing() -> None:
 def test_a_module_is_named_for_a_thing() -> None:
     stems = {name_of(file.with_suffix("")): file.stem for file in FILES}
     found = {name for name, stem in stems.items() if PARTICIPLE.fullmatch(stem) and stem not in NOUNS}
-    assert found == PARTICIPLES
+    assert found == set()
     folders = {name_of(file.parent): file.parent.name for file in FILES}
     found = {name for name, folder in folders.items() if PARTICIPLE.fullmatch(folder)}
     assert found == PARTICIPLE_FOLDERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from mirror.coordination.planning import Decision
+from mirror.coordination.plan_decision import Decision
 from mirror.model.identifiers import TaskName
 
 

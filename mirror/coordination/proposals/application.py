@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.sentences.move_reason import move_reasons

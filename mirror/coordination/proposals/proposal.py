@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mirror.coordination.planning import World, groups_of
+from mirror.coordination.plan_decision import World, groups_of
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.problems import legible

@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final
 
-from mirror.coordination.matching import IncompleteTopic
+from mirror.coordination.partition_selection import IncompleteTopic
 from mirror.coordination.routes.index import SelectionIndex
 from mirror.coordination.routes.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream

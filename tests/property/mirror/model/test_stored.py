@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mirror.coordination.planning import World
+from mirror.coordination.plan_decision import World
 from mirror.coordination.proposals.application import next_application
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.proposals.proposal_store import ProposalStore

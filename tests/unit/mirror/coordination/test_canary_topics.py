@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.matching import TopicMatching
+from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.reconcile import lane_spec
 from mirror.coordination.routes.index import SelectionIndex
 from mirror.coordination.routes.routes import Route, RouteJudge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirror.coordination.matching import TopicMatching, dotted_names
+from mirror.coordination.partition_selection import TopicMatching, dotted_names
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.builders import SOURCE, a_datastream, partitions

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Final
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.matching import TopicMatching, TopicsByCluster
+from mirror.coordination.partition_selection import TopicMatching, TopicsByCluster
 from mirror.coordination.sentences.move_reason import Place, move_reasons
 from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
 from mirror.coordination.sentences.task_reason import TaskChange, task_changes

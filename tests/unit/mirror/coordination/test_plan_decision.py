@@ -10,7 +10,7 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide, groups_of, groups_to_plan, planning_request
+from mirror.coordination.plan_decision import World, decide, groups_of, groups_to_plan, planning_request
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import PlanRejected
