@@ -58,11 +58,11 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restart_checks import RestartClusters
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.losses.records import RestoredRecords
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.datastream_records.loss_store import LostStore
+from mirror.coordination.datastream_records.losses import RestoredRecords
 from mirror.coordination.monitors.store import ActingStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionStore

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from api.fleet.dependencies import ReadsDep
 from api.http.problems import RecordAnswer, by_value, problems
-from mirror.coordination.operations.operation import Operation, OperationKind, OperationState
+from mirror.coordination.operation import Operation, OperationKind, OperationState
 
 router = APIRouter(prefix="/v1/operations", tags=["operations"])
 

@@ -27,7 +27,7 @@ from api.resources.plan_answers import (
 from api.services import Services
 from mirror.control.commands import TriggerRebalance
 from mirror.control.event_positions import POSITION, position_of
-from mirror.coordination.operations.operation import waiting
+from mirror.coordination.operation import waiting
 from mirror.coordination.plan_decision import groups_of
 from mirror.coordination.proposals.proposal import changes_since
 from mirror.coordination.proposals.proposal_store import StoredProposal

@@ -31,8 +31,8 @@ from assigner.planner import LoadPlanner
 from bench.mirror.rig.clusters import chosen
 from headrace.process.interpreter import collect_seldom
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs

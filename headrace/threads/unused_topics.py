@@ -17,8 +17,8 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
-from mirror.coordination.retirement.topic_use import UnusedRules
 from mirror.coordination.stores.cluster_ids import KnownClusters
+from mirror.coordination.topic_use import UnusedRules
 from mirror.errors import ConfigError, InvalidRequest, reason_of
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.evidence import TopicWatch

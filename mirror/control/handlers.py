@@ -24,8 +24,8 @@ from mirror.control.definitions.members import Groups
 from mirror.control.definitions.turns import OwnerLocks
 from mirror.control.outcomes import check_ready, outcome
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
-from mirror.coordination.operations.operation import ended_stop
-from mirror.coordination.operations.outcome_store import outcome_entries, superseded_by
+from mirror.coordination.operation import ended_stop
+from mirror.coordination.outcome_store import outcome_entries, superseded_by
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,

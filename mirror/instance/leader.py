@@ -14,7 +14,7 @@ import structlog
 
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.beginnings.first_partitions import begins_at_end
+from mirror.coordination.datastream_records.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
     CompleteRequest,
     PublishPlan,
@@ -26,8 +26,8 @@ from mirror.coordination.leader_actions import (
     leader_actions,
     status_change,
 )
-from mirror.coordination.operations.operation import answered, deleted
-from mirror.coordination.operations.outcome_store import outcome_entries
+from mirror.coordination.operation import answered, deleted
+from mirror.coordination.outcome_store import outcome_entries
 from mirror.coordination.partition_selection import hidden_topics
 from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.proposals.application import Application, next_application

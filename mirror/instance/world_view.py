@@ -12,9 +12,9 @@ from typing import Final
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.plan_decision import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.routes.routes import RouteVerdict

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.control.admission import Admission, ClusterRights
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.routes.routes import RouteVerdict

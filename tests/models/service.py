@@ -20,7 +20,7 @@ from random import Random
 
 import structlog
 
-from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
+from mirror.coordination.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_decision import groups_of

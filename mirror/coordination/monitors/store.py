@@ -19,7 +19,7 @@ from mirror.coordination.monitors.state import (
     document_of,
     state_of,
 )
-from mirror.coordination.operations.outcome_store import superseded_by
+from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import (

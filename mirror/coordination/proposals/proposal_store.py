@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.operations.outcome_store import superseded_by
+from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.node_retention import NodeGroups, surplus

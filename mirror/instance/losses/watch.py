@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores.definitions import Definitions, DefinitionStore
 from mirror.coordination.stores.deletion_record import Deletions
 from mirror.errors import legible

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.coordination.beginnings.first_partitions import begins_at_end
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions import begins_at_end
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.reconcile import lane_spec
 from mirror.coordination.routes.index import SelectionIndex

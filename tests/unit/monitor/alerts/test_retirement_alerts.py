@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.retirement.retirement import Retirement, RetirementPhase, WriteDenial
+from mirror.coordination.topic_retirement import Retirement, RetirementPhase, WriteDenial
 from mirror.errors import NotFound
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.alerts.alert import Alert

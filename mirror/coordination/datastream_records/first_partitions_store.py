@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.beginnings.first_partitions import (
+from mirror.coordination.datastream_records.first_partitions import (
     FirstPartitions,
     begins_at_end,
     first_partitions,

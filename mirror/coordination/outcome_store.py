@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.operations.operation import (
+from mirror.coordination.operation import (
     OPERATION_ID,
     Operation,
     OperationState,

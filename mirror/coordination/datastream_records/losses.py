@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from mirror.coordination.beginnings.first_partitions import begins_at_end
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions import begins_at_end
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.errors import VersionConflict

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from mirror.coordination.retirement.topic_use import KeepReason, TopicEvidence
+from mirror.coordination.topic_use import KeepReason, TopicEvidence
 from mirror.errors import IllegalTransition
 from mirror.model.identifiers import ClusterRef, DatastreamName
 
