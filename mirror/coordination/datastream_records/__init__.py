@@ -2,6 +2,6 @@
 `latest` began, and the definitions that the coordination store has lost, which are kept until an operator
 restores or forgets them.
 
-Imports the stores and the model. Read `first_partitions.py`; `stores/deletion_record.py` distinguishes deleted
-from lost definitions.
+Imports the stores and the model. Read `first_partitions.py`; `stores/deletion_record.py` distinguishes
+deleted from lost definitions.
 """
