@@ -63,8 +63,8 @@ from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicDescription, TopicSelection
 from stack.process.parallel import for_each
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 from tests.coordination_stores import KafkaStore, NewSession, StoreServers, ZooKeeperStore, kafka_session
 from tests.fakes.instances import AtOnce
 from tests.fakes.topic_admin import FakeTopicAdmin

@@ -36,7 +36,7 @@ from bench.group.rig.traffic import PARTITIONS, Traffic
 from bench.mirror.rig.clusters import Pair, Topics, clusters
 from bench.mirror.rig.engines import Work, mirror_maker
 from mirror.protocol.batches.compression import Codec
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.kafka_data import commit_positions
 from tests.running import RunningInstance
 

@@ -46,7 +46,7 @@ FLOORS: Final = {
     "api": 6,
     "headrace": 7,
     "headrace_dev": 3,
-    "stack": 8,
+    "stack": 7,
 }
 """Rooms in the longest chain of imports of each package: none may grow. `python -m scripts.architecture
 floors` prints them."""
