@@ -128,7 +128,10 @@ _FORMER_KEYS: Final[Mapping[Place, str]] = {
     ("destination", "name"): "system.destination.destinationTopicPrefix",
 }
 """Brooklin's keys of fields that Headrace stores in the definition."""
-_KEYS: Final[Mapping[Place, str]] = _FORMER_KEYS | {place: key for key, place in PLACES.items()}
+_KEYS: Final[Mapping[Place, str]] = {
+    **_FORMER_KEYS,
+    **{place: key for key, place in PLACES.items()},
+}
 _OPTIONS: Final[Mapping[Place, DatastreamOption]] = {option.place: option for option in OPTIONS}
 
 
