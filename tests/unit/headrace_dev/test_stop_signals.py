@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_SECONDS
 _PROGRAM = """
 import signal, sys
 from pathlib import Path
-from headrace.process.stop_signals import cleaning_up
+from headrace_dev.commands.stop_signals import cleaning_up
 
 with cleaning_up(print):
     try:
