@@ -12,12 +12,12 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import LimitSettings
 from api.metrics.partitions import MetricSettings
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
-from mirror.coordination.losses.records import RestoredRecords
-from mirror.coordination.losses.store import LostStore
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.control.restart_checks import RestartClusters
+from mirror.coordination.datastream_records.loss_store import LostStore
+from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import ProblemStore

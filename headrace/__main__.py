@@ -22,7 +22,7 @@ _GROUPS: Final = {
     "topics": ("topics", "Find topics that nobody uses, and retire them."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),
-    "token": ("access.token", "Create, list and revoke the tokens of callers."),
+    "token": ("fleet.token", "Create, list and revoke the tokens of callers."),
     "slo": ("analytics.slo", "Export and import objectives as OpenSLO documents."),
     "pinot": ("analytics.pinot", "Manage the metric tables and run named queries."),
     "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),

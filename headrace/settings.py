@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_settings import (
@@ -30,11 +30,10 @@ from assigner.settings import AssignerSettings
 from headrace.console.access.caller import services_at
 from headrace.console.access.document import NOT_SETTINGS, PREFIX, port_offset, read_document
 from headrace.console.settings import ClientSettings
-from headrace.process.logs import LogSettings
-from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError
 from mirror.jobs.dr.settings import PairSettings
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
+from mirror.options import Settings
 from mirror.settings import CoordinationSettings, KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
 from monitor.settings import MonitorSettings
@@ -47,7 +46,6 @@ DEFAULT_CLUSTERS: Final = {
 }
 """Default clusters if the file defines no clusters. Environment variables can still override the settings of
 these clusters."""
-_NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with one subsection per cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
@@ -62,6 +60,15 @@ class StoreKind(StrEnum):
     KAFKA = "kafka"
     """Topics of the cluster `coordination.cluster`."""
     ZOOKEEPER = "zookeeper"
+
+
+class LogSettings(Settings):
+    """Format and level of logs."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+    """Format of log lines. `auto`: text on a terminal, otherwise JSON."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level to log."""
 
 
 class _Variables(EnvSettingsSource):
@@ -283,7 +290,7 @@ def _unknown_variables() -> list[HeadraceError]:
     return [
         ConfigError(f"unknown variable {variable}", advice="separate levels with two underscores")
         for variable in os.environ
-        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS
         if variable.removeprefix(PREFIX).partition("__")[0] not in sections
     ]
 

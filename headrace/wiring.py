@@ -22,12 +22,10 @@ from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
 from api.http.slow_calls import ClusterTurns
 from api.services import Services
-from headrace.auditing.thread import AuditThread, build_audit
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
-from headrace.consumer_groups.thread import GroupSynchroniser, build_synchroniser
 from headrace.coordination.client import (
     CoordinationClient,
     coordination_client,
@@ -39,7 +37,8 @@ from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
 from headrace.oncall.usage import usage_of
-from headrace.planners import usable_bytes_per_second
+from headrace.placement.planners import usable_bytes_per_second
+from headrace.placement.world_views import WorldViews
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
@@ -48,22 +47,23 @@ from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
 from headrace.process.usage import ProcessReporter, UsageMeter
-from headrace.retirement.thread import TopicWatchThread, build_retirements, build_topic_watch
 from headrace.settings import HeadraceSettings, StoreKind
-from headrace.world_views import WorldViews
+from headrace.threads.audits import AuditThread, build_audit
+from headrace.threads.group_synchroniser import GroupSynchroniser, build_synchroniser
+from headrace.threads.unused_topics import TopicWatchThread, build_retirements, build_topic_watch
 from mirror.adapters.metric_topic import RecordTopic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
-from mirror.coordination.acting.store import ActingStore
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.losses.records import RestoredRecords
-from mirror.coordination.losses.store import LostStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.control.restart_checks import RestartClusters
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.datastream_records.loss_store import LostStore
+from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.monitors.store import ActingStore
+from mirror.coordination.outcome_store import OutcomeStore
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Final, Protocol
@@ -15,8 +15,6 @@ from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.actions.worth import PredictedSaving
-from monitor.causes.diagnosis import Diagnosis
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
 from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance, closes_in_seconds
@@ -29,50 +27,10 @@ from monitor.objectives.late_times import Lateness
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
+from monitor.turn_result import TurnListener, TurnResult
 
 _log = structlog.get_logger(__name__)
 _LONGEST_REST_SECONDS: Final = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """Result of an evaluation for one datastream. `action`: actions taken, as text. `cluster`: source
-    cluster. `diagnosis`: cause of late records while an incident is open; None if there is no open incident
-    or the evidence cannot be read. `worth`: prediction for a rebalance requested in this evaluation.
-    `subject`: the datastream as evaluated. `decision`: decision about a rebalance; `has_acted`: whether a
-    rebalance was requested. `closes_in`: seconds until a recovered incident closes if it stays recovered.
-    `lateness`: times at which records were late; None if unknown or if the objective is met."""
-
-    verdict: LatencyVerdict
-    incident: Incident
-    action: str
-    cluster: str = ""
-    diagnosis: Diagnosis | None = None
-    worth: PredictedSaving | None = None
-    subject: ObjectiveSubject | None = None
-    decision: str = ""
-    has_acted: bool = False
-    closes_in: float | None = None
-    lateness: Lateness | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """True if records arrive in time again, although the window may still contain late records."""
-        return self.lateness is not None and self.lateness.is_over
-
-
-class Listener(Protocol):
-    """Called with the result of every evaluation. Must not block."""
-
-    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
-        """Receive the findings of an evaluation, one per evaluated datastream, and the states of
-        partitions."""
-        ...
-
-    def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive the reason why an evaluation has no verdicts. `movements` may still contain the states of
-        partitions."""
-        ...
 
 
 class MonitorCycle:
@@ -350,7 +308,7 @@ class MonitorLoop:
         self,
         cycle: MonitorCycle,
         interval_seconds: float,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[TurnListener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
         standstills: ProcessPauses | None = None,
     ) -> None:
@@ -397,13 +355,13 @@ class MonitorLoop:
         self._trouble = reason
         self._hear(lambda listener: listener.judging_failed(reason, movements))
 
-    def _hear(self, notify: Callable[[Listener], None]) -> None:
+    def _hear(self, notify: Callable[[TurnListener], None]) -> None:
         for place, listener in enumerate(self._listeners):
             with Bulkhead(partial(self._note_failure, place, listener)):
                 notify(listener)
                 self._failures[place] = ""
 
-    def _note_failure(self, place: int, listener: Listener, error: Exception) -> None:
+    def _note_failure(self, place: int, listener: TurnListener, error: Exception) -> None:
         failure = repr(error)
         if self._failures.get(place) != failure:
             _log.exception("listener failed", listener=type(listener).__name__)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mirror.coordination.acting.effect import PlacementEffect
+from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import ActionRecord
 from monitor.actions.worth import PastBreach

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import structlog
 
-from mirror.coordination.acting.effect import PlacementEffect
+from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.errors import LoadUnavailable
 from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives.mode import Mode

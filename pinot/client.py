@@ -38,11 +38,10 @@ _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached",
 
 @dataclass(frozen=True)
 class QueryResult:
-    """Rows as returned by Pinot, and the number of documents scanned."""
+    """Rows as returned by Pinot, and the time of the query in milliseconds."""
 
     columns: tuple[str, ...]
     rows: list[Row]
-    documents_scanned: int
     milliseconds: int
 
 
@@ -95,7 +94,6 @@ class PinotClient:
             return QueryResult(
                 columns=tuple(entry[0] for entry in cursor.description or ()),
                 rows=cursor.fetchall(),
-                documents_scanned=int(response.get("numDocsScanned", 0)),
                 milliseconds=int(response.get("timeUsedMs", 0)),
             )
 

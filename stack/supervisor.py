@@ -26,8 +26,8 @@ from stack.jars import jar_sets
 from stack.ports import StackPorts
 from stack.process.parallel import for_each
 from stack.process.records import ProcessRecord, read_record, write_record
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 
 _JARS_OF: Final = {"source": "kafka", "destination": "kafka", "pinot": "pinot"}
 _NEEDED_BYTES: Final = 500_000_000

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from headrace.console.client import unless_it_may_pass
-from stack import wait as waiting
+from stack.process import wait as waiting
 
 PATIENCE_SECONDS: Final = 600.0
 _SHORTEST_SECONDS: Final = 0.05

@@ -27,7 +27,7 @@ from mirror.files import OF_OWNER, replace_file
 from mirror.model import bounds
 from mirror.model.bounds import shown
 from mirror.model.documents import parsed
-from mirror.model.names.look_alikes import check_look
+from mirror.model.look_alikes import check_look
 from mirror.ports import Clock
 
 PREFIX: Final = "hr_"

@@ -25,8 +25,8 @@ from mirror.model.bounds import LONGEST_NAME, digits, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
-from mirror.model.datastreams.positions.start_positions import START_POSITIONS, read_positions
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.start_positions import START_POSITIONS, read_positions
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from api.fleet.questions import AnswerState, Fleet, FleetQuery, InstanceResponse
+from api.fleet.questions import AnswerState, Fleet, FleetCredentials, FleetQuery, InstanceResponse
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.errors import NotFound
@@ -16,6 +17,27 @@ from mirror.model.bounds import shown
 from mirror.model.identifiers import InstanceName
 
 _T = TypeVar("_T")
+
+
+class FleetCalls:
+    """Queries instances outside of REST requests; each call has its own event loop. Used by one thread at a
+    time. A call blocks until all instances have responded, at most for the fleet deadline."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._credentials = FleetCredentials(services.secret, services.clock)
+
+    def run(self, query: Callable[[Fleet], Awaitable[_T]]) -> _T:
+        """Return the result of a query."""
+
+        async def ask() -> _T:
+            fleet = Fleet(self._credentials, self.services.transport, self.services.fleet_deadline_seconds)
+            try:
+                return await query(fleet)
+            finally:
+                await fleet.close()
+
+        return asyncio.run(ask())
 
 
 class AllInstances:

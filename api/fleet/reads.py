@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 
 from api.services import Services
-from mirror.coordination.operations.operation import Operation
+from mirror.coordination.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-import anyio
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict
 
-from api.fleet.all_instances import AllInstances
+from api.fleet.all_instances import AllInstances, FleetCalls
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
-from api.fleet.questions import Fleet, FleetCredentials, FleetQuery, InstanceResponse, known_fields
+from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
 from api.http.problems import AnswerModel, SharedFields, problems
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
@@ -404,26 +403,14 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
     return [LaneAnswer.model_validate(known_fields(LaneAnswer, lane)) for lane in lanes]
 
 
-class LanesNow:
-    """Queries the lanes of all instances outside of REST requests. Used by one thread; blocks until all
-    instances have responded, at most for the fleet deadline."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._credentials = FleetCredentials(services.secret, services.clock)
+class LanesNow(FleetCalls):
+    """Queries the lanes of all instances outside of REST requests."""
 
     def of(self, group: GroupName) -> Any:
         """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""
-        return anyio.run(self._ask, group)
-
-    async def _ask(self, group: GroupName) -> Any:
-        services = self._services
-        fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
-        try:
-            live = services.live()
-            replies = await lanes_by_instance(AllInstances(services, fleet, live), group)
-        finally:
-            await fleet.close()
+        services = self.services
+        live = services.live()
+        replies = self.run(lambda fleet: lanes_by_instance(AllInstances(services, fleet, live), group))
         return lanes_answer(replies).model_dump(mode="json")
 
 

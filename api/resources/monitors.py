@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from api.fleet.dependencies import ServicesDep
 from api.http.problems import StrictModel, problems
 from api.services import Services
-from mirror.coordination.acting.state import ActingState
+from mirror.coordination.monitors.state import ActingState
 from mirror.model.identifiers import DatastreamName
 
 router = APIRouter(prefix="/v1/monitor", tags=["status"])

@@ -5,7 +5,6 @@ Each instance sums its partitions by topic to keep responses small; the queried 
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +14,9 @@ from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter
 
-from api.fleet.all_instances import AllInstances, leader_of
+from api.fleet.all_instances import AllInstances, FleetCalls, leader_of
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
-from api.fleet.questions import Fleet, FleetCredentials, FleetQuery
+from api.fleet.questions import Fleet, FleetQuery
 from api.http.problems import AnswerModel, RecordAnswer, by_value
 from api.services import Services
 from mirror.audit.verdicts import Verdict
@@ -214,28 +213,15 @@ def put_together(
     return FleetMovement(found, is_complete)
 
 
-class FleetMovements:
-    """Computes the movements of all datastreams outside of REST requests, with a separate event loop. Used by
-    one thread at a time."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._credentials = FleetCredentials(services.secret, services.clock)
+class FleetMovements(FleetCalls):
+    """Computes the movements of all datastreams outside of REST requests."""
 
     def __call__(self) -> FleetMovement:
         """Return the movements of all datastreams. Raises Unreachable, DamagedState."""
-        services = self._services
+        services = self.services
         live, plan = services.live(), services.plan()
         datastreams = services.control.list().datastreams
-
-        async def look() -> FleetMovement:
-            fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
-            try:
-                return await movements(services, fleet, live, plan, datastreams)
-            finally:
-                await fleet.close()
-
-        return asyncio.run(look())
+        return self.run(lambda fleet: movements(services, fleet, live, plan, datastreams))
 
 
 @router.get("/v1/movement")
@@ -343,27 +329,14 @@ async def audits_now(
     return merged(item for value in values if value is not None for item in value), None not in values
 
 
-class FleetAudits:
-    """Reads the audits of all instances outside of REST requests, with a separate event loop. Used by one
-    thread at a time."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._credentials = FleetCredentials(services.secret, services.clock)
+class FleetAudits(FleetCalls):
+    """Reads the audits of all instances outside of REST requests."""
 
     def __call__(self) -> Sequence[TopicAudit]:
         """Return the audits of instances that respond. Raises Unreachable."""
-        services = self._services
+        services = self.services
         live = services.live()
-
-        async def look() -> Sequence[TopicAudit]:
-            fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
-            try:
-                return (await audits_now(services, fleet, live))[0]
-            finally:
-                await fleet.close()
-
-        return asyncio.run(look())
+        return self.run(lambda fleet: audits_now(services, fleet, live))[0]
 
 
 @router.get("/v1/audits")

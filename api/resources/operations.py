@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from api.fleet.dependencies import ReadsDep
 from api.http.problems import problems
 from api.resources.plan_answers import OperationAnswer
-from mirror.coordination.operations.operation import Operation
+from mirror.coordination.operation import Operation
 
 router = APIRouter(prefix="/v1/operations", tags=["operations"])
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from api.http.problems import RecordAnswer, SharedFields, StrictModel, by_value
-from mirror.coordination.acting.effect import effect_of
-from mirror.coordination.operations.operation import Operation, OperationKind, OperationState
-from mirror.coordination.planning import Decision
-from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.monitors.effect import effect_of
+from mirror.coordination.operation import Operation, OperationKind, OperationState
+from mirror.coordination.plan_decision import Decision
+from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import DamagedState
 from mirror.instance.loads.assessments import Assessment

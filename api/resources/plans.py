@@ -27,10 +27,10 @@ from api.resources.plan_answers import (
 from api.services import Services
 from mirror.control.commands import TriggerRebalance
 from mirror.control.event_positions import POSITION, position_of
-from mirror.coordination.operations.operation import waiting
-from mirror.coordination.planning import groups_of
-from mirror.coordination.proposed.proposal import changes_since
-from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.operation import waiting
+from mirror.coordination.plan_decision import groups_of
+from mirror.coordination.proposals.proposal import changes_since
+from mirror.coordination.proposals.proposal_store import StoredProposal
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import IllegalTransition, NotFound
 from mirror.model.identifiers import DatastreamName

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, RecordAnswer, StrictModel, problems
-from mirror.coordination.retirement.retirement import Retirement
-from mirror.coordination.retirement.topic_use import KeepReason, TopicEvidence
+from mirror.coordination.topic_retirement import Retirement
+from mirror.coordination.topic_use import KeepReason, TopicEvidence
 from mirror.jobs.retirement.steps import RetirementOutcome, RetirementRequest
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef

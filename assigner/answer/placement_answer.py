@@ -63,13 +63,6 @@ class PlacementAnswer(PlanFigures):
         return len(self.moves)
 
     @property
-    def touched_tasks(self) -> int:
-        """Number of tasks whose partitions change, including new tasks."""
-        changed = np.flatnonzero(self.task_of != self.current)
-        both = np.concatenate((self.task_of[changed], self.current[changed]))
-        return len(np.unique(both[both >= 0]))
-
-    @property
     def gap(self) -> Gap:
         """Distance to the bounds."""
         lowest = self.max_load_lower_bound

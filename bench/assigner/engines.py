@@ -1,34 +1,57 @@
-"""Ablation of the search engines of the assigner: their contributions to moved bytes and to tasks.
+"""Ablation of the search engines of the assigner: their contributions to moved load, tasks and balance.
 
-Every run replaces one engine with a function that finds nothing. Moves are measured with the public benchmark
-of consumer-group packing (`placement_landau`); tasks with the public classes of bin packing
-(`placement_bins`) and random vectors with two dimensions.
+Each question is planned with all engines and, from the same placement, without each engine that this plan
+used; an engine that a plan does not use cannot change it. The next question of a sequence starts from the
+plan of all engines. Questions: the public benchmark of consumer-group packing (`placement_landau`); the
+same with at most six partitions per task (`limited`), where kept sets do not apply; the simulated month
+(`placement_month`); the seeds of `placement_moves` on which no limit was tuned (`held`); full plans of the
+same loads; the public classes of bin packing (`placement_bins`); random vectors with two dimensions.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final, NamedTuple
+from functools import wraps
+from itertools import product
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final
 from unittest.mock import patch
 
 import numpy as np
 
-from assigner.problem.limits import UNLIMITED
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.planner import plan
+from assigner.problem.loads import PartitionLoads
+from assigner.problem.policy import PlanMode, Policy
 from assigner.search.exact import SolverAnswer
-from assigner.stages.full import PackingInput, fewest_tasks
 from bench.placement.bins import CLASSES
-from bench.placement.landau import Case, measure
+from bench.placement.incremental import REBALANCE, REPAIR, world
+from bench.placement.landau import FULL, PARTITIONS, sequence
+from bench.placement.loads import CAPACITY, KINDS, draw, loads_of
+from bench.placement.month import Shape, simulate
 from bench.tables import markdown
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
 
 ALL: Final = "all engines"
 ENOUGH: Final = 0.005
 """Share by which a result must improve for an engine to be worth its code."""
 
+Figures = dict[str, float]
+Case = tuple[str, str, Callable[[], None]]
+"""Group, name, and the function that plans the questions."""
+
+_FEW: Final = 6
+"""Maximum number of partitions of a task in the group `limited`."""
 _NOTHING: Final = SolverAnswer(None, proved=False)
-_HEADROOM: Final = 0.1
+_NO_WALL_LIMIT: Final = 1e6
+"""Seconds after which a search ends whatever the load of the machine is."""
 
 
 def _finds_nothing(*_: Any, **__: Any) -> SolverAnswer:
@@ -44,7 +67,6 @@ def _same_placement(_sizes: Any, task_of: Any, *_: Any) -> Any:
 
 
 ENGINES: Final[Mapping[str, Mapping[str, Callable[..., Any]]]] = {
-    ALL: {},
     "descent": {"assigner.stages.full.descend": _changes_nothing},
     "vector descent": {"assigner.stages.full.descend_vectors": _changes_nothing},
     "ruin": {"assigner.stages.full.ruin_and_recreate": _changes_nothing},
@@ -65,91 +87,228 @@ ENGINES: Final[Mapping[str, Mapping[str, Callable[..., Any]]]] = {
 """Functions that are replaced where they are called, by engine."""
 
 
-class Outcome(NamedTuple):
-    """`moved`: bytes moved, in consumers a step. `surplus`: share of tasks above best fit decreasing.
-    `bins`, `vectors`: tasks. `seconds`: CPU time of everything."""
-
-    moved: float
-    surplus: float
-    bins: int
-    vectors: int
-    seconds: float
-
-
 @contextmanager
-def without(engine: str) -> Iterator[None]:
-    """Replace an engine within the block."""
-    with ExitStack() as replaced:
-        for place, substitute in ENGINES[engine].items():
-            replaced.enter_context(patch(place, substitute))
+def replaced(substitutes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Replace functions by their qualified names within the block."""
+    with ExitStack() as stack:
+        for place, substitute in substitutes.items():
+            stack.enter_context(patch(place, substitute))
         yield
 
 
-def outcome_without(engine: str, steps: int, deltas: list[int], instances: int) -> Outcome:
-    """Run all cases without an engine."""
-    began = time.process_time()
-    with without(engine):
-        cases = [Case("uniform", delta, 1, _HEADROOM, 0.0, steps) for delta in deltas]
-        scores = [measure(case) for case in cases]
-        bins = sum(_tasks(sizes[:, None], np.array([room])) for sizes, room in packings(instances))
-        vectors = sum(_tasks(sizes, room) for sizes, room in vector_packings(instances))
-    return Outcome(
-        float(np.mean([score.moved for score in scores])),
-        float(np.mean([score.surplus for score in scores])),
-        bins,
-        vectors,
-        time.process_time() - began,
+class Ablation:
+    """Plans that also run without each engine; use `plan` in place of `assigner.planner.plan`."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, Figures] = defaultdict(lambda: defaultdict(float))
+        self._used: set[str] = set()
+        self._observing = {
+            place: self._observed(engine, resolve_name(place))
+            for engine, places in ENGINES.items()
+            for place in places
+        }
+
+    def plan(
+        self,
+        loads: PartitionLoads,
+        capacity: TaskCapacity,
+        limits: TaskLimits | None = None,
+        policy: Policy | None = None,
+        current: Any = None,
+    ) -> PlacementAnswer:
+        """Return the plan of all engines, and add the figures of every plan."""
+        self._used.clear()
+        began = time.process_time()
+        with replaced(self._observing):
+            answer = plan(loads, capacity, limits, policy, current)
+        whole = _figures(answer, capacity, time.process_time() - began)
+        self._add(ALL, whole)
+        for engine, substitutes in ENGINES.items():
+            if engine not in self._used:
+                self._add(engine, whole)
+                continue
+            began = time.process_time()
+            with replaced(substitutes):
+                other = plan(loads, capacity, limits, policy, current)
+            self._add(engine, _figures(other, capacity, time.process_time() - began) | {"used": 1})
+        return answer
+
+    def _observed(self, engine: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def observed(*arguments: Any, **named: Any) -> Any:
+            result = function(*arguments, **named)
+            if function.__name__ != "is_affordable" or result:
+                self._used.add(engine)
+            return result
+
+        return observed
+
+    def _add(self, engine: str, figures: Figures) -> None:
+        for name, value in figures.items():
+            self.figures[engine][name] += value
+
+
+def _figures(answer: PlacementAnswer, capacity: TaskCapacity, seconds: float) -> Figures:
+    """Return the figures of a plan: load moved and load of the fullest task in tasks, and counts."""
+    usable = capacity.usable_bytes_per_second
+    return {
+        "plans": 1,
+        "moved": answer.moved_bytes_per_second / usable,
+        "moves": answer.moved_partitions,
+        "tasks": answer.tasks,
+        "overloaded": len(answer.overloaded),
+        "fullest": answer.max_load / usable,
+        "seconds": seconds,
+        "used": 0,
+    }
+
+
+def cases(steps: int, days: int, ablation: Ablation) -> Iterator[Case]:
+    """Yield all cases, the groups in turns."""
+    groups = (
+        _landau(steps, ablation),
+        _landau(steps, ablation, _FEW),
+        _held(ablation),
+        _month(days, ablation),
+        _full(ablation),
+        _bins(ablation),
+        _vectors(ablation),
     )
+    waiting = list(groups)
+    while waiting:
+        for group in tuple(waiting):
+            case = next(group, None)
+            if case is None:
+                waiting.remove(group)
+            else:
+                yield case
 
 
-def packings(instances: int) -> Iterator[tuple[Any, int]]:
-    """Yield instances of every public class of bin packing."""
-    for name, (make, count) in CLASSES.items():
-        for seed in range(min(instances, count)):
+def _landau(steps: int, ablation: Ablation, most: int | None = None) -> Iterator[Case]:
+    """`most`: maximum number of partitions of a task, with which kept sets do not apply."""
+    for seed, headroom, delta in product((1, 2, 3), (0.1, 0.0), (5, 25, 15)):
+        policy = Policy(mode=PlanMode.INCREMENTAL, scale_in_headroom=headroom, settling=1)
+
+        def run(seed: int = seed, delta: int = delta, policy: Policy = policy) -> None:
+            limits = TaskLimits(max_partitions_per_task=most)
+            names = tuple(TopicPartition(f"topic-{number % 2}", number // 2) for number in range(PARTITIONS))
+            current = None
+            for loads in sequence("uniform", delta, seed, steps):
+                rates = np.zeros((PARTITIONS, 2))
+                rates[:, 0] = loads
+                question = PartitionLoads(names, rates, np.zeros(PARTITIONS, np.int8))
+                # The first plan is the same for every headroom: only the changes are compared.
+                planned = plan if current is None else ablation.plan
+                answer = planned(question, TaskCapacity(FULL, None, 100), limits, policy, current)
+                current = np.unique(answer.task_of, return_inverse=True)[1].astype(np.int32)
+
+        group = "landau" if most is None else "limited"
+        yield group, f"delta {delta}, headroom {headroom}, seed {seed}", run
+
+
+def _held(ablation: Ablation) -> Iterator[Case]:
+    for seed, sigma, kind in product(range(4, 10), (0.3, 0.1), KINDS):
+
+        def run(kind: str = kind, sigma: float = sigma, seed: int = seed) -> None:
+            rates, current = world(kind, 1_000, 40, sigma, seed)
+            for policy in (REPAIR, REBALANCE):
+                ablation.plan(loads_of(rates), CAPACITY, None, policy, current)
+
+        yield "held", f"{kind}, sigma {sigma}, seed {seed}", run
+
+
+def _month(days: int, ablation: Ablation) -> Iterator[Case]:
+    for seed, (swing, bursts) in product(range(1, 5), ((0.25, 0.05), (0.0, 0.2), (0.5, 0.05))):
+        shape = Shape(days=days, swing=swing, bursts=bursts, seed=seed)
+
+        def run(shape: Shape = shape) -> None:
+            with patch("assigner.planner.plan", ablation.plan):
+                simulate(shape)
+
+        yield "month", f"swing {swing}, bursts {bursts}, seed {seed}", run
+
+
+def _full(ablation: Ablation) -> Iterator[Case]:
+    for seed, kind in product(range(4, 6), KINDS):
+
+        def run(kind: str = kind, seed: int = seed) -> None:
+            for partitions, tasks in ((300, 20), (1_000, 40)):
+                ablation.plan(loads_of(draw(kind, partitions, tasks, seed)), CAPACITY)
+
+        yield "full", f"{kind}, seed {seed}", run
+
+
+def _bins(ablation: Ablation) -> Iterator[Case]:
+    for seed, (name, (make, _)) in product(range(4), CLASSES.items()):
+
+        def run(make: Callable[..., Any] = make, seed: int = seed, name: str = name) -> None:
             sizes, room = make(np.random.default_rng([seed, len(name)]))
-            yield -np.sort(-np.array(sizes, np.int64)), room
+            ablation.plan(loads_of(np.array(sizes, np.float64)), TaskCapacity(room, None, 100))
+
+        yield "bins", f"{name}, seed {seed}", run
 
 
-def vector_packings(instances: int) -> Iterator[tuple[Any, Any]]:
-    """Yield partitions with correlated bytes and messages, sorted by size."""
-    for seed in range(2 * instances):
-        random = np.random.default_rng([seed, 2])
-        sizes = random.integers(20, 400, (150, 2))
-        sizes[:, 1] = (sizes[:, 0] + sizes[:, 1]) // 2
-        yield sizes[np.argsort(-sizes.sum(axis=1))].astype(np.int64), np.array([1_000, 1_000], np.int64)
+def _vectors(ablation: Ablation) -> Iterator[Case]:
+    for seed in range(8):
 
+        def run(seed: int = seed) -> None:
+            sizes = np.random.default_rng([seed, 2]).integers(20, 400, (150, 2)).astype(np.float64)
+            sizes[:, 1] = sizes.sum(axis=1) // 2
+            ablation.plan(loads_of(sizes[:, 0], sizes[:, 1]), TaskCapacity(1_000, 1_000, 100))
 
-def _tasks(sizes: Any, room: Any) -> int:
-    return fewest_tasks(PackingInput(sizes, room, UNLIMITED, 1.0, 1)).tasks
+        yield "vectors", f"seed {seed}", run
 
 
 def main() -> None:
-    """Print the outcome without each engine.
+    """Print the figures of each group without each engine.
 
-    Environment: STEPS (100), DELTAS (5,15,25), INSTANCES (of each class, 4) and ENGINES (all).
+    Environment: STEPS (of each of the 18 sequences, 30), DAYS (of each of the 12 months, 28), and to run in
+    parts: RESULTS (file of finished cases) and SECONDS (after which no case starts; 0 only prints).
     """
-    steps, instances = int(os.environ.get("STEPS", "100")), int(os.environ.get("INSTANCES", "4"))
-    deltas = [int(one) for one in os.environ.get("DELTAS", "5,15,25").split(",")]
-    chosen = os.environ.get("ENGINES", "")
-    names = [ALL, *(name for name in ENGINES if name != ALL and (not chosen or name in chosen.split(",")))]
-    found: dict[str, Outcome] = {}
-    for name in names:
-        found[name] = outcome_without(name, steps, deltas, instances)
-        print(f"{name}: {found[name]}", flush=True)
-    whole = found[ALL]
-    rows = [
-        [
-            name if name == ALL else f"without {name}",
-            f"{one.moved:.3f} ({_change(one.moved, whole.moved)})",
-            f"{one.surplus:.2%}",
-            f"{one.bins} ({_change(one.bins, whole.bins)})",
-            f"{one.vectors} ({_change(one.vectors, whole.vectors)})",
-            f"{one.seconds:.0f}",
+    results, began = Path(os.environ.get("RESULTS", os.devnull)), time.monotonic()
+    done = [json.loads(line) for line in results.read_text().splitlines()] if results.is_file() else []
+    known = {(one["group"], one["case"]) for one in done}
+    ablation = Ablation()
+    settings = (int(os.environ.get("STEPS", "30")), int(os.environ.get("DAYS", "28")))
+    with patch("assigner.search.exact._WALL_SECONDS", _NO_WALL_LIMIT):
+        for group, name, run in cases(*settings, ablation):
+            if time.monotonic() - began >= float(os.environ.get("SECONDS", "inf")):
+                break
+            if (group, name) in known:
+                continue
+            ablation.figures.clear()
+            run()
+            line = json.dumps({"group": group, "case": name, "figures": ablation.figures})
+            done.append(json.loads(line))
+            with results.open("a") as file:
+                file.write(line + "\n")
+    print_tables(done)
+
+
+def print_tables(done: list[dict[str, Any]]) -> None:
+    """Print a table of each group from the figures of its cases."""
+    for group in dict.fromkeys(one["group"] for one in done):
+        of_group = [one["figures"] for one in done if one["group"] == group]
+        sums: dict[str, Figures] = {
+            engine: {name: sum(one[engine][name] for one in of_group) for name in of_group[0][ALL]}
+            for engine in (ALL, *ENGINES)
+        }
+        whole = sums[ALL]
+        plans = int(whole["plans"])
+        rows = [
+            [
+                engine if engine == ALL else f"without {engine}",
+                "" if engine == ALL else f"{one['used']:.0f}",
+                *(_changed(one[name], whole[name]) for name in ("moved", "moves", "tasks", "fullest")),
+                f"{one['overloaded']:.0f}",
+                f"{one['seconds']:.1f}",
+            ]
+            for engine, one in sums.items()
         ]
-        for name, one in found.items()
-    ]
-    print(markdown(["engines", "moved", "surplus", "bins", "vectors", "CPU s"], rows))
+        print(f"\n{group}: {len(of_group)} cases, {plans} plans\n")
+        header = ["engines", "used", "moved", "moves", "tasks", "fullest", "overloaded", "CPU s"]
+        print(markdown(header, rows))
 
 
-def _change(value: float, of_all: float) -> str:
-    return f"{value / of_all - 1:+.1%}" if of_all else "-"
+def _changed(value: float, of_all: float) -> str:
+    return f"{value:.1f} ({value / of_all - 1:+.2%})" if of_all else "0"

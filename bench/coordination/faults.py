@@ -16,7 +16,7 @@ from bench.coordination.rig.flow import RATE
 from bench.coordination.rig.outages import Kind, outage
 from bench.coordination.rig.service import PARTITIONS, Service, service
 from bench.mirror.rig.clusters import chosen
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 _NAMES = ("one", "two", "three")
 _SERVERS = ("store", "source", "destination")

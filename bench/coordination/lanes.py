@@ -22,7 +22,7 @@ import psutil
 from bench.mirror.rig.clusters import Pair, Topics, clusters_of_many_partitions
 from bench.mirror.rig.watch import MIB, family, peak_mib
 from stack.ports import free_ports
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from stack.zookeeper import ZooKeeperServer
 from tests.running import RunningInstance
 

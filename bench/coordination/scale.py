@@ -31,10 +31,10 @@ from assigner.planner import LoadPlanner
 from bench.mirror.rig.clusters import chosen
 from headrace.process.interpreter import collect_seldom
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.outcome_store import OutcomeStore
+from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds
@@ -63,8 +63,8 @@ from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicDescription, TopicSelection
 from stack.process.parallel import for_each
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 from tests.coordination_stores import KafkaStore, NewSession, StoreServers, ZooKeeperStore, kafka_session
 from tests.fakes.instances import AtOnce
 from tests.fakes.topic_admin import FakeTopicAdmin

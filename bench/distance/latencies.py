@@ -14,7 +14,7 @@ from bench.mirror.rig.clusters import Pair, Topics
 from bench.mirror.rig.data import PARTITIONS
 from bench.mirror.rig.engines import Engine
 from stack.process.managed_process import ManagedProcess
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 PROBE_TOPIC = "bench-probe"
 RECORDS_PER_SECOND = 1_000

@@ -26,7 +26,7 @@ from typing import Any, Final
 from bench.dr.rig.producers import Producers, Written
 from bench.dr.rig.secured import APPLICATION, secured_pair
 from stack.kafka import KafkaCluster
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.kafka_data import Record, commit_positions, make_topic, read_all
 from tests.running import RunningInstance
 

@@ -30,7 +30,7 @@ from bench.evaluation.site import Site, site
 from bench.machine import print_machine
 from pinot.client import PinotClient
 from stack.folders import stack_home
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.metrics_data import pinot_settings
 
 _PATIENCE_SECONDS: Final = 300.0

@@ -46,7 +46,7 @@ from bench.mirror.rig.engines import Work, mirror_maker
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.control.groups import CLASSIC, CONSUMER
 from stack.jars.coordinates import KAFKA_RELEASES, NEWER_KAFKA
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.running import RunningInstance
 
 _FAILOVERS: Final = int(os.environ.get("BENCH_FAILOVERS", "108"))

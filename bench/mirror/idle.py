@@ -20,7 +20,7 @@ from bench.mirror.rig.engines import Engine, Work, formers, headrace
 from bench.mirror.rig.watch import MIB, cpu_seconds, family, peak_mib
 from mirror.protocol.batches.compression import Codec
 from stack.process.managed_process import ManagedProcess
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 _PARTITIONS_OF_TOPIC = 1_000
 _SECONDS = 30

@@ -37,7 +37,7 @@ from bench.mirror.rig.watch import Watch, cpu_seconds, family
 from headrace.process.cores import usable_cores
 from mirror.protocol.batches.compression import Codec
 from stack.process.managed_process import ManagedProcess
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 _TOPIC = "bench-probe"
 _RECORDS_PER_SECOND = 1_000

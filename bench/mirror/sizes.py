@@ -26,7 +26,7 @@ from bench.mirror.rig.engines import Work, headrace
 from bench.mirror.rig.watch import Watch, cpu_seconds, family, peak_mib
 from mirror.model.datastreams.policy import CopyPath
 from mirror.protocol.batches.compression import Codec
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.browser.chromium import WIDE, running_chromium
 from tests.running import RunningInstance
 

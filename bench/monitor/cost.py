@@ -123,7 +123,7 @@ class _Servers:
         else:
             depth = "topic" if "source_cluster, topic" in sql else "source"
             text = (self._latencies if "sum(records_copied)" in sql else self._parts)[depth]
-        return QueryResult((), json.loads(text), 0, 0)
+        return QueryResult((), json.loads(text), 0)
 
 
 class _NoTopic:

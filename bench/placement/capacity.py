@@ -15,7 +15,7 @@ from bench.coordination.rig.service import started
 from bench.mirror.rig.clusters import chosen
 from bench.mirror.rig.data import GrowingTopic, Shape
 from mirror.protocol.batches.compression import Codec
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.running import RunningInstance
 
 _PARTITIONS: Final = 16

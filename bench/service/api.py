@@ -24,7 +24,7 @@ import psutil
 
 from bench.coordination.rig.service import Started, started
 from bench.mirror.rig.watch import cpu_seconds, family
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 _LISTS = 20
 _PATIENCE_SECONDS = 300.0

@@ -23,7 +23,7 @@ from bench.service.rig.histories.site import DATASTREAMS, Site, site
 from bench.service.rig.histories.truth import late_intervals, seconds_of
 from bench.tables import replace_between
 from stack.errors import NotInTime
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 PAGE: Final = Path(__file__).parents[2] / "docs/evaluation/histories.md"
 BEGIN: Final = "<!-- histories: written by bench service_histories -->"

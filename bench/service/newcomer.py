@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, Producer
 from bench.mirror.rig.clusters import Pair, clusters
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.kafka_data import make_topic
 
 _ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from typing import Final
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
 from headrace.coordination.client import connected, viewed, zookeeper_client
+from headrace.placement.world_views import WorldViews
 from headrace.settings import HeadraceSettings
-from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
 from mirror.control.admission import Admission
 from mirror.control.commands import CreateDatastream

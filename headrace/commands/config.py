@@ -28,7 +28,7 @@ def check(
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
     from headrace.coordination.client import store_sentence
-    from headrace.planners import check_plug_ins
+    from headrace.placement.planners import check_plug_ins
     from headrace.process.open_nodes import openness
     from headrace.settings import load_settings
 

@@ -201,7 +201,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         OnRejection,
         checked_excluded_settings,
     )
-    from mirror.model.datastreams.positions.start_positions import positions_of_options
+    from mirror.model.datastreams.start_positions import positions_of_options
     from mirror.model.datastreams.starts import Start, read_start
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming, TopicSelection

@@ -100,7 +100,7 @@ def serve(
 
 def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
     """Report security gaps and a missing planner in the instance's health."""
-    from headrace.planners import report_planner
+    from headrace.placement.planners import report_planner
 
     settings.api.report_exposure(health)
     report_planner(settings, health)
@@ -156,7 +156,7 @@ def _background_threads(
         built.audit,
     ]
     if settings.monitor.enabled:
-        from headrace.own_monitor import OwnMonitor
+        from headrace.oncall.own_monitor import OwnMonitor
 
         own = OwnMonitor(settings, config, address, built.services, registry)
         threads.append(own.within(built.instance.health))

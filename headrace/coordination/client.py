@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.settings import HeadraceSettings, StoreKind
-from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
-from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.adapters.embedded_store.session import EmbeddedSession, session_on_copy
+from mirror.adapters.embedded_store.store import EmbeddedStore
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.store import StoreEvents
 from mirror.adapters.settings import KafkaCluster, ZooKeeperSettings

@@ -14,7 +14,15 @@ from mirror.ports import NodeStore
 from mirror.wording import first_few
 
 _OF_INSTANCES: Final = frozenset(
-    {znodes.LIVE, znodes.LEAVING, znodes.HOLDINGS, znodes.TROUBLES, znodes.QUOTAS, znodes.NO_TOPICS, znodes.DRILLS}
+    {
+        znodes.LIVE,
+        znodes.LEAVING,
+        znodes.HOLDINGS,
+        znodes.TROUBLES,
+        znodes.QUOTAS,
+        znodes.NO_TOPICS,
+        znodes.DRILLS,
+    }
 )
 """Parent nodes whose children disappear with the instance or command that created them."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)

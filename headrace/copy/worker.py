@@ -10,6 +10,7 @@ import sys
 from typing import Final
 
 from headrace.console.escapes import visible_lines
+from headrace.copy.worker_reports import CopyReports
 from headrace.process.machine_code import data_plane
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
@@ -18,7 +19,6 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.options import CopyingOptions
 from mirror.worker.process import Worker, receive_setup
-from mirror.worker.reports import CopyReports
 
 _STEP_SECONDS: Final = 0.05
 """Polling interval of the control channel. After its start, a worker receives only the request to stop."""

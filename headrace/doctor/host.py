@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headrace.clusters.plain_credentials import plain_credentials
 from headrace.doctor.diagnosis import DoctorFinding, Grade
-from headrace.planners import planner_gap
+from headrace.placement.planners import planner_gap
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
 from headrace.settings import HeadraceSettings

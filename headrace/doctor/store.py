@@ -10,8 +10,8 @@ from typing import Final
 from headrace.coordination.client import store_folder, store_name
 from headrace.doctor.diagnosis import DoctorFinding, Grade
 from headrace.settings import HeadraceSettings
-from mirror.adapters.embedded.lock import holder_of
-from mirror.adapters.embedded.store import LOCK_NAME, read_state
+from mirror.adapters.embedded_store.lock import holder_of
+from mirror.adapters.embedded_store.store import LOCK_NAME, read_state
 from mirror.adapters.kafka_store.survey import SharedStoreFacts
 from mirror.errors import ConfigError
 from mirror.wording import counted

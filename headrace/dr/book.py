@@ -12,8 +12,8 @@ from uuid import uuid4
 from headrace.coordination.client import connected, store_folder, viewed
 from headrace.coordination.document import ExportedState
 from headrace.settings import HeadraceSettings, StoreKind
-from mirror.adapters.embedded.session import EmbeddedSession, session_on_copy
-from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.adapters.embedded_store.session import EmbeddedSession, session_on_copy
+from mirror.adapters.embedded_store.store import EmbeddedStore
 from mirror.coordination.stores import znodes
 from mirror.errors import (
     AlreadyExists,

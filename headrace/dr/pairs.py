@@ -8,7 +8,7 @@ from headrace.coordination.client import store_folder
 from headrace.dr.book import fresh_state, node_of, with_settings
 from headrace.dr.status import PairView
 from headrace.settings import HeadraceSettings, StoreKind
-from mirror.adapters.embedded.session import session_on_copy
+from mirror.adapters.embedded_store.session import session_on_copy
 from mirror.errors import HeadraceError, NotFound
 from mirror.jobs.dr.operation import PairState, read_state
 from mirror.jobs.dr.settings import PairSettings

@@ -23,7 +23,7 @@ from headrace.foresight.expectation import Trusted, expectation_of
 from headrace.foresight.history import DAY, HOUR_MS, PartitionDetails, PastHours
 from headrace.foresight.needs import WEEK, PastNeeds, Sizing
 from headrace.foresight.sums import HourlySums, PastSums, SumQuery
-from mirror.coordination.planning import groups_of
+from mirror.coordination.plan_decision import groups_of
 from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment

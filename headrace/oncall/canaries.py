@@ -11,7 +11,7 @@ from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import shared_loop
 from mirror.control.handlers import Control
-from mirror.coordination.retirement.retirement import Retirement
+from mirror.coordination.topic_retirement import Retirement
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName

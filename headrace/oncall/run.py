@@ -15,7 +15,7 @@ from headrace.oncall.canaries import probes_of
 from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.retirement.retirement import Retirement
+from mirror.coordination.topic_retirement import Retirement
 from mirror.errors import HeadraceError
 from mirror.jobs.audits.summary import TopicAudit
 from mirror.model.sizing.advice import Advice

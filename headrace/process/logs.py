@@ -11,24 +11,17 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from typing import Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 
 from headrace.console.escapes import visible, visible_lines
-from mirror.options import Settings
+
+if TYPE_CHECKING:
+    from headrace.settings import LogSettings
 
 _SECRET_WORDS: Final = ("password", "secret", "token", "credential")
 _EXCEPTION: Final = "exception"
-
-
-class LogSettings(Settings):
-    """Format and level of logs."""
-
-    format: Literal["auto", "text", "json"] = "auto"
-    """Format of log lines. `auto`: text on a terminal, otherwise JSON."""
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level to log."""
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:

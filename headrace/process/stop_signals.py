@@ -1,5 +1,4 @@
-"""Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals,
-and commands stop the processes that they have started.
+"""Handling of SIGTERM and SIGINT. Parent processes stop their workers gracefully, workers ignore the signals.
 
 A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service. Workers
 therefore receive both signals too. A worker must ignore stop signals from its start, because it would
@@ -9,10 +8,9 @@ otherwise end without draining.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
@@ -34,24 +32,3 @@ def ignore_stop_signals() -> None:
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-
-
-@contextmanager
-def cleaning_up(echo: Callable[[str], None]) -> Iterator[None]:
-    """Raise SystemExit on SIGINT, SIGTERM and SIGHUP during the `with` block, so that the cleanup code runs.
-    The exit code is 128 plus the signal number."""
-
-    def leave(number: int, _: FrameType | None) -> NoReturn:
-        for other in before:  # further signals must not interrupt the cleanup
-            signal.signal(other, signal.SIG_IGN)
-        echo("stopping all started processes")
-        raise SystemExit(128 + number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,7 +9,7 @@ import typer
 
 from headrace.commands.options import JsonOption
 from headrace.console.terminal import note, print_json, print_table, print_text
-from headrace.process.stop_signals import cleaning_up
+from headrace_dev.commands.stop_signals import cleaning_up
 from mirror.wording import rate_text
 
 if TYPE_CHECKING:

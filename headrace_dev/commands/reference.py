@@ -18,6 +18,7 @@ class Page(StrEnum):
     METRICS = "metrics"
     CLI = "cli"
     ERRORS = "errors"
+    FIELDS = "datastream-fields"
 
 
 def reference(
@@ -45,6 +46,10 @@ def _text_of(page: Page, context: typer.Context) -> str:
         from headrace_dev.reference.of_errors import errors_reference
 
         return errors_reference()
+    if page is Page.FIELDS:
+        from headrace_dev.reference.of_fields import fields_reference
+
+        return fields_reference()
     from headrace_dev.reference.of_settings import settings_reference
 
     return settings_reference()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.console.terminal import error_console, print_json, print_table, print_text
-from headrace.process.stop_signals import cleaning_up
+from headrace_dev.commands.stop_signals import cleaning_up
 
 if TYPE_CHECKING:
     from stack.supervisor import ServerStatus, Stack

@@ -27,9 +27,9 @@ from stack.jars.spark import job_environment
 from stack.ports import StackPorts, require_free
 from stack.process.managed_process import ManagedProcess
 from stack.process.records import ProcessRecord
+from stack.process.wait import wait_until
 from stack.server import log_shown
 from stack.supervisor import Lifetime, Stack
-from stack.wait import wait_until
 
 FIRST_REST_PORT = 32311
 SERVERS: Final = ("source", "destination", "pinot")

@@ -24,8 +24,8 @@ from headrace_dev.demo.scenario import (
 from headrace_dev.demo.watch import Watch, moves_of, plan_of, task_loads
 from mirror.errors import HeadraceError
 from mirror.wording import counted
+from stack.process.wait import wait_until
 from stack.traffic.arrivals import Arrivals
-from stack.wait import wait_until
 
 Say = Callable[[str], None]
 _TROUBLES: Final = ("missing", "duplicates", "foreign")

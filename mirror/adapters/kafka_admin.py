@@ -33,9 +33,9 @@ from mirror.protocol.control.topics import (
     delete_topic,
     describe_each,
     describe_settings,
+    retention_of,
     values_of,
 )
-from mirror.replication.reports.retention import retention_of
 from mirror.wording import counted
 
 _T = TypeVar("_T")

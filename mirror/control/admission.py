@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
-from mirror.coordination.matching import IncompleteTopic
+from mirror.coordination.partition_selection import IncompleteTopic
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address, is_like
@@ -28,7 +28,7 @@ from mirror.model.documents import pointer_to
 from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
-from mirror.model.names.look_alikes import check_look
+from mirror.model.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096

@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.control.caller import Caller
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.errors import legible
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.secrets import without_secrets

@@ -20,12 +20,12 @@ from mirror.control.commands import (
     UpdateDatastream,
 )
 from mirror.control.definitions.checks import DefinitionChecks, RouteCheck
+from mirror.control.definitions.members import Groups
 from mirror.control.definitions.turns import OwnerLocks
-from mirror.control.groups.members import Groups
 from mirror.control.outcomes import check_ready, outcome
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
-from mirror.coordination.operations.operation import ended_stop
-from mirror.coordination.operations.outcome_store import outcome_entries, superseded_by
+from mirror.coordination.operation import ended_stop
+from mirror.coordination.outcome_store import outcome_entries, superseded_by
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
@@ -35,7 +35,7 @@ from mirror.coordination.stores.definitions import (
     taken,
 )
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.guards.guard import Guard
+from mirror.coordination.stores.guard import Guard
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request, RequestQueue
 from mirror.errors import (

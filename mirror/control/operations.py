@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.control.handlers import Control
-from mirror.coordination.operations.operation import (
+from mirror.coordination.operation import (
     OPERATION_ID,
     Operation,
     OperationState,
     halting,
     waiting,
 )
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.stores.definitions import Definitions
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import NotFound

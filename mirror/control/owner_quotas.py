@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.coordination.matching import IncompleteTopic
+from mirror.coordination.partition_selection import IncompleteTopic
 from mirror.errors import FieldProblem, QuotaExceeded
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream

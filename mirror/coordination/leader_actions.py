@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt

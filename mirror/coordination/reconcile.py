@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.beginnings.first_partitions import FirstPartitions, with_beginning
+from mirror.coordination.datastream_records.first_partitions import FirstPartitions, with_beginning
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec

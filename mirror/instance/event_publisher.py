@@ -14,8 +14,8 @@ import structlog
 from mirror.bulkheads import Bulkhead
 from mirror.control.audit import SERVICE, audit
 from mirror.coordination.leader_actions import StoreDefinition
-from mirror.coordination.operations.operation import ended_stop
-from mirror.coordination.operations.outcome_store import outcome_entries
+from mirror.coordination.operation import ended_stop
+from mirror.coordination.outcome_store import outcome_entries
 from mirror.coordination.stores.definitions import DefinitionStore, StoredDatastream, replacement
 from mirror.coordination.stores.events import EventLog, command_event, worker_event
 from mirror.errors import CoordinationError, NotFound, SessionLost, Unreachable, VersionConflict

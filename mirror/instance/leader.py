@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from mirror.background_thread import BackgroundThread
-from mirror.coordination.beginnings.first_partitions import begins_at_end
+from mirror.coordination.datastream_records.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
     CompleteRequest,
     PublishPlan,
@@ -24,10 +24,10 @@ from mirror.coordination.leader_actions import (
     leader_actions,
     status_change,
 )
-from mirror.coordination.operations.operation import answered, deleted
-from mirror.coordination.operations.outcome_store import outcome_entries
-from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.application import Application, next_application
+from mirror.coordination.operation import answered, deleted
+from mirror.coordination.outcome_store import outcome_entries
+from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.proposals.application import Application, next_application
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
     plan_events,

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import (
     InstanceView,

@@ -12,12 +12,12 @@ from typing import Final
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
-from mirror.coordination.operations.outcome_store import OutcomeStore
-from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
-from mirror.coordination.proposed.proposal_store import ProposalStore
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.outcome_store import OutcomeStore
+from mirror.coordination.plan_decision import Decision, LastPlanning, World, decide, groups_to_plan
+from mirror.coordination.proposals.proposal_store import ProposalStore
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore

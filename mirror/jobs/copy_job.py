@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.matching import unmatched_exclude
+from mirror.coordination.partition_selection import unmatched_exclude
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import CreationRules, TopicChanges, prepare_destination
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
-from mirror.model.datastreams.positions.start_positions import NO_POSITIONS, StartPositions
+from mirror.model.datastreams.start_positions import NO_POSITIONS, StartPositions
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import TRANSIENT

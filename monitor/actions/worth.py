@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from mirror.coordination.acting.effect import PlacementEffect
+from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.wording import duration_text, rate_text
 
 PAUSE_SECONDS: Final = 1.0

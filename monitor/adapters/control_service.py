@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
-from mirror.coordination.acting.effect import effect_of
-from mirror.coordination.planning import Decision
+from mirror.coordination.monitors.effect import effect_of
+from mirror.coordination.plan_decision import Decision
 from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus

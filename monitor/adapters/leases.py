@@ -8,8 +8,8 @@ from typing import Final
 from mirror.control.audit import MONITOR
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import MonitorActions
-from mirror.coordination.acting.state import ActingState
+from mirror.control.monitor_actions import MonitorActions
+from mirror.coordination.monitors.state import ActingState
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.identifiers import DatastreamName, InstanceName
 from monitor.actions.policy import ActionRecord, RebalanceAction

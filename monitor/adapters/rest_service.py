@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from mirror.coordination.acting.effect import PlacementEffect
+from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.errors import DamagedState, NotFound
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective

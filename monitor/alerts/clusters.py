@@ -19,10 +19,10 @@ from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
 from monitor.alerts.catalogue import BROKERS_THROTTLE, DESTINATION_AWAY, PROCESS_LOST, SOURCE_AWAY
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
-from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, StateCount
+from monitor.turn_result import TurnResult
 
 AWAY: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.SOURCE_AWAY: SOURCE_AWAY,

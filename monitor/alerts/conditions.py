@@ -44,10 +44,10 @@ from monitor.alerts.catalogue import (
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import loss_alert, partitions_text, pause_alert, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
-from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
 from monitor.records.record import IncidentRecord
+from monitor.turn_result import TurnResult
 
 
 @dataclass(slots=True)

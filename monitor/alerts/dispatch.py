@@ -1,4 +1,4 @@
-"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.cycle.Listener`; never
+"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.turn_result.TurnListener`; never
 blocks."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
 from monitor.alerts.told import InheritedAlert
-from monitor.cycle import TurnResult
 from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord
+from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 

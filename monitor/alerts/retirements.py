@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from mirror.coordination.retirement.retirement import Retirement, RetirementPhase
+from mirror.coordination.topic_retirement import Retirement, RetirementPhase
 from mirror.errors import NotFound
 from mirror.wording import first_few
 from monitor.alerts.alert import Alert, rfc3339

@@ -68,7 +68,7 @@ Paths = Callable[[], Mapping[DatastreamName, CanaryPath]]
 
 
 class CanaryWatch:
-    """Runs one probe for each path. Implements `monitor.cycle.Listener`; not thread-safe.
+    """Runs one probe for each path. Implements `monitor.turn_result.TurnListener`; not thread-safe.
 
     `open_probe` builds a probe, or raises HeadraceError if a cluster cannot be used. While the definitions
     cannot be read, running probes continue. `show` receives the figures of each evaluation.

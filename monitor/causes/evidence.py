@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from mirror.model.datastreams.lanes import QuotaHold, WindowLimit
 from monitor.movement.states import MovementState
-from monitor.objectives.late_times import TimeInterval
 
 
 class Phases(NamedTuple):
@@ -109,7 +108,7 @@ class Evidence:
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()
     others: tuple[LaneEvidence, ...] = ()
-    late: tuple[TimeInterval, ...] = ()
+    late: tuple[tuple[int, int], ...] = ()
 
     @property
     def of_tasks(self) -> tuple[LaneEvidence, ...]:

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -23,6 +22,7 @@ from monitor.records.costs import is_news, observed_interval, opened_costs, seco
 from monitor.records.headline import with_cause, with_implied_cause, with_known_cause
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
+from monitor.turn_result import TurnResult
 
 
 class DatastreamProblem(NamedTuple):

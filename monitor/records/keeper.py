@@ -1,4 +1,4 @@
-"""Storage of incidents in a topic. Implements `monitor.cycle.Listener`; never blocks.
+"""Storage of incidents in a topic. Implements `monitor.turn_result.TurnListener`; never blocks.
 
 A thread reads the records of a previous monitor, and then writes changed records. While the cluster of the
 topic is unavailable, the monitor continues, and the latest state of each record is kept for the next write.
@@ -17,11 +17,11 @@ import structlog
 from mirror.errors import Fenced, reason_of
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.cycle import TurnResult
 from monitor.movement.summary import FleetMovement
 from monitor.records.book import IncidentBook, Matters
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, StoredMonitorState
+from monitor.turn_result import TurnResult
 
 _log = structlog.get_logger(__name__)
 

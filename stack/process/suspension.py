@@ -10,7 +10,7 @@ from typing import Final
 
 import psutil
 
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 _TIMEOUT_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 0.002

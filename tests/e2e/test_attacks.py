@@ -22,7 +22,7 @@ from api.access.rights import Principal, Role
 from api.access.tokens import add_entry, new_token, revoke
 from headrace.console.escapes import visible_lines
 from mirror.control.audit import AUDIT
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from tests.builders import a_datastream
 from tests.e2e.conftest import store_session, store_settings
 from tests.kafka_data import grow_topic, make_topic, produce

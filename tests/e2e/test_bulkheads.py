@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from mirror.adapters.kafka_store.session import KafkaSession
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.model.identifiers import ClusterRef
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance

@@ -14,7 +14,7 @@ import pytest
 from headrace.console.client import tls_context
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance

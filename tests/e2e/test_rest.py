@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from api.brooklin import diagnostics, endpoints
 from headrace.process.machine_code import found as compiled_rooms
 from mirror.adapters.kafka_store.session import KafkaSession
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.model.datastreams.datastream import DatastreamStatus
 from tests.brooklin_exchanges import PROTOCOLS, STORIES, Replay, exchanges
 from tests.builders import a_datastream

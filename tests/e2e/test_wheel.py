@@ -16,7 +16,7 @@ import pytest
 
 from headrace.console.client import RestClient
 from headrace.process.compilation.builds import DONE, build
-from mirror.adapters.embedded.store import FILE_NAME
+from mirror.adapters.embedded_store.store import FILE_NAME
 from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance, service_environment

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.control.admission import Admission, ClusterRights
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.proposed.proposal_store import ProposalStore
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.proposals.proposal_store import ProposalStore
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore

@@ -27,17 +27,17 @@ from headrace.clusters.directory import ClusterDirectory
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.usage import ProcessReporter, UsageMeter
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import MonitorActions
+from mirror.control.monitor_actions import MonitorActions
 from mirror.control.operations import Operations
-from mirror.control.restarts.clusters import RestartClusters
-from mirror.coordination.acting.store import ActingStore
-from mirror.coordination.losses.records import RestoredRecords
-from mirror.coordination.losses.store import LostStore
-from mirror.coordination.retirement.topic_use import ClusterLook, UnusedRules
+from mirror.control.restart_checks import RestartClusters
+from mirror.coordination.datastream_records.loss_store import LostStore
+from mirror.coordination.datastream_records.losses import RestoredRecords
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.cluster_ids import BoundClusters, KnownClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
+from mirror.coordination.topic_use import ClusterLook, UnusedRules
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance

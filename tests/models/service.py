@@ -20,10 +20,10 @@ from random import Random
 
 import structlog
 
-from mirror.coordination.matching import TopicMatching
-from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
+from mirror.coordination.outcome_store import OutcomeStore, superseded_by
+from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import groups_of
+from mirror.coordination.plan_decision import groups_of
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.plan_store import PlanStore

@@ -27,7 +27,7 @@ from api.resources.datastreams.halts import HaltBody, MoveAnswer, MoveBody, Paus
 from api.resources.operations import located
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions, UpdateDatastream
-from mirror.coordination.operations.operation import halting, waiting
+from mirror.coordination.operation import halting, waiting
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.datastreams.starts import restarted

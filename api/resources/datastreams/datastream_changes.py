@@ -22,7 +22,7 @@ from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.datastreams.positions.start_positions import START_POSITIONS
+from mirror.model.datastreams.start_positions import START_POSITIONS
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out

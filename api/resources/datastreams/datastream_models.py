@@ -42,8 +42,8 @@ from mirror.model.datastreams.objectives.objective import (
 )
 from mirror.model.datastreams.options import DatastreamOption, options_of
 from mirror.model.datastreams.policy import Guarantee
-from mirror.model.datastreams.positions.start_positions import LARGEST_OFFSET, positions_of_document
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.start_positions import LARGEST_OFFSET, positions_of_document
 from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to

@@ -26,10 +26,9 @@ from api.services import Services
 from mirror import errors
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.effects import stops_in_words, waiting_records
-from mirror.coordination.proposed.proposal import propose
-from mirror.coordination.proposed.proposal_store import StoredProposal
-from mirror.coordination.stores import requests
-from mirror.coordination.stores.documents import definition
+from mirror.coordination.proposals.proposal import propose
+from mirror.coordination.proposals.proposal_store import StoredProposal
+from mirror.coordination.stores import definition_document, requests
 from mirror.coordination.stores.problems import reason_of
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import HeadraceError, NothingStored
@@ -155,7 +154,7 @@ class DryRun(Generic[_Answer]):
     def document(self, requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]) -> dict[str, Any]:
         """Return the query to the leader."""
         if isinstance(requested, tuple):
-            definitions = [definition.to_document(datastream) for datastream in requested]
+            definitions = [definition_document.to_document(datastream) for datastream in requested]
             return {"kind": self.name, "definitions": definitions}
         return {"kind": self.name, "request": requests.to_document(requested)}
 
@@ -197,7 +196,9 @@ def _asked(document: Mapping[str, Any]) -> requests.PlacementRequest | tuple[Dat
     if "request" in document:
         return requests.from_document("", bounds.mapping("the request", document["request"]))
     found = bounds.sequence("definitions", bounds.field(document, "definitions"), _MOST_DEFINITIONS)
-    return tuple(definition.from_document(bounds.mapping("a definition", document)) for document in found)
+    return tuple(
+        definition_document.from_document(bounds.mapping("a definition", document)) for document in found
+    )
 
 
 def _rebalance(_: Services, basis: Basis, request: RebalanceRequest) -> RebalanceAnswer:

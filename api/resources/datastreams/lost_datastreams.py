@@ -20,7 +20,7 @@ from api.resources.datastreams.dry_runs import DryRunFlag, DryRuns, DryRunsDep
 from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
 from mirror.control.commands import CreateDatastream
-from mirror.control.losses.lost_datastreams import LostDatastreams
+from mirror.control.lost_datastreams import LostDatastreams
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import NothingStored
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName

@@ -326,7 +326,11 @@ def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
         and wanted.state in (None, entry.condition)
         and (wanted.instance is None or (entry.owner is not None and entry.owner.instance == wanted.instance))
     ]
-    key = _ORDERS.get(wanted.sort, lambda entry: getattr(entry.lane, wanted.sort.value, None))
+
+    def key(entry: _Entry) -> Any:
+        order = _ORDERS.get(wanted.sort)
+        return order(entry) if order else getattr(entry.lane, wanted.sort.value, None)
+
     known = [entry for entry in found if key(entry) is not None]
     known.sort(key=key, reverse=wanted.descending)
     return [*(entry for entry in found if key(entry) is None), *known]

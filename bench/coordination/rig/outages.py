@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bench.coordination.rig.flow import Flow
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 
 _PATIENCE_SECONDS = 120
 

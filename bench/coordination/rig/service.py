@@ -14,8 +14,8 @@ from bench.coordination.rig.flow import Flow
 from bench.mirror.rig.clusters import Pair, clusters
 from mirror.errors import HeadraceError
 from stack.process.parallel import for_each
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 from tests.coordination_stores import StoreServers, store_servers
 from tests.patience import eventually
 from tests.running import RunningInstance

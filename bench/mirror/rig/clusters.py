@@ -21,8 +21,8 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster, NodePorts
 from stack.process.parallel import for_each
+from stack.process.wait import wait_until
 from stack.server import Jvm
-from stack.wait import wait_until
 
 _PATIENCE_SECONDS = 60
 _SECONDS_A_PARTITION = 0.2

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, TopicPartition
 from bench.coordination.rig.service import SESSION_SECONDS, started
 from bench.monitor.rig.arrivals import Arrivals
 from stack.pinot import PinotPorts, PinotServer
+from stack.process.wait import wait_until
 from stack.server import Jvm
 from stack.traffic.writer import Traffic
-from stack.wait import wait_until
 from tests.fakes.alert_receivers import CheckingAlertmanager
 from tests.kafka_data import make_topic
 from tests.metrics_data import apply_tables

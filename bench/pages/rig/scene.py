@@ -37,7 +37,7 @@ from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS_HOURLY, PartitionMetricHourly
 from stack.errors import NotInTime
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.metrics_data import MetricsWorld, a_measurement, a_rollup
 
 SHOP: Final = "shop"

@@ -15,7 +15,7 @@ from pinot.client import PinotClient
 from pinot.partitions.rollups import HOUR_MS
 from pinot.schemas import avro_schema
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY, Table
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 
 ROUND_MS = 120_000
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from api.access.rights import Principal, Role
 from api.access.tokens import add_entry, new_token
 from bench.coordination.rig.service import SESSION_SECONDS, started
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.running import RunningInstance
 
 

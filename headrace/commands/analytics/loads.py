@@ -32,7 +32,7 @@ def export_loads(
 
     from assigner.what_if.trace import anonymised, lines
     from headrace.console.files import write_file
-    from headrace.replays import from_pinot
+    from headrace.foresight.replays import from_pinot
     from headrace.settings import load_settings
 
     hours, notes = from_pinot(load_settings(config), cluster, since)

@@ -101,7 +101,7 @@ def plan(
     if input_file is not None:
         _what_if(input_file, changes, settings, for_programs=for_programs, strict=strict)
         return
-    from headrace.replays import from_file, from_pinot, notes_on_file
+    from headrace.foresight.replays import from_file, from_pinot, notes_on_file
 
     if history is not None:
         hours = from_file(history)
@@ -279,7 +279,7 @@ class _Replay:
 
 def _replay(options: _Replay) -> None:
     from assigner.what_if.replay import replay
-    from headrace.replays import draw, peak_of, readable
+    from headrace.foresight.replays import draw, peak_of, readable
 
     found = replay(options.hours, options.growth, options.limits, options.fallback)
     peak = peak_of(found, options.settings.assigner.advice.tasks_per_instance)
@@ -298,7 +298,7 @@ def _forecast(options: _Replay, ahead: str, certainty: float) -> None:
     from assigner.forecast.outlook import HOUR_MS, outlook
     from assigner.what_if.ahead import coming_hours
     from headrace.console.durations import milliseconds
-    from headrace.replays import draw_ahead, graded_sentence, readable_ahead
+    from headrace.foresight.replays import draw_ahead, graded_sentence, readable_ahead
 
     hours = -(-milliseconds(ahead) // HOUR_MS)
     found = outlook(options.hours, hours, certainty)

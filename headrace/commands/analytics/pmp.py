@@ -180,7 +180,7 @@ def loads(
 
     Notes on stderr report the number of old loads (held) and of loads for only part of the window
     (partial)."""
-    from headrace.analytics import pinot_provider
+    from headrace.placement.pinot_loads import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from mirror.model.identifiers import ClusterRef

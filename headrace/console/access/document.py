@@ -16,7 +16,9 @@ DEFAULT_FILE: Final = Path("headrace.toml")
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
 """Environment variable with an offset that is added to every default port, like `headrace-dev stack up
 --port-offset`."""
-NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", TOKEN_VARIABLE})
+NOT_SETTINGS: Final = frozenset(
+    {CONFIG_VARIABLE, OFFSET_VARIABLE, TOKEN_VARIABLE, "HEADRACE_COMPILED", "HEADRACE_HOME"}
+)
 """Environment variables that start with the prefix of settings but do not set a key."""
 
 

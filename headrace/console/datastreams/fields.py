@@ -17,8 +17,8 @@ import typer
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
-from mirror.model.datastreams.options import DatastreamOption, options_of
-from mirror.model.datastreams.positions.start_positions import positions_of_options
+from mirror.model.datastreams.options import FIXED_FIELDS, DatastreamOption, options_of
+from mirror.model.datastreams.start_positions import positions_of_options
 from mirror.model.documents import merged
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -28,10 +28,9 @@ Command = TypeVar("Command", bound=Callable[..., None])
 class FieldOption:
     """A field as an option.
 
-    `place`: path in a definition. `at_creation`: default of `create`. `may_change`: whether `update` has the
-    option. `required`: whether `create` requires the option, in which case `update` cannot unset the field.
-    `read`: converts the value of the option to the value in a definition. `is_former`: whether the option is
-    deprecated and hidden in the help.
+    `place`: path in a definition. `at_creation`: default of `create`. `required`: whether `create` requires
+    the option, in which case `update` cannot unset the field. `read`: converts the value of the option to the
+    value in a definition. `is_former`: whether the option is deprecated and hidden in the help.
     """
 
     name: str
@@ -39,11 +38,15 @@ class FieldOption:
     kind: Any
     help: str
     at_creation: str | None = None
-    may_change: bool = True
     required: bool = False
     least: int | None = None
     read: Callable[[Any], Any] | None = None
     is_former: bool = False
+
+    @property
+    def may_change(self) -> bool:
+        """Return whether `update` has the option."""
+        return self.place not in FIXED_FIELDS
 
     @property
     def flag(self) -> str:
@@ -100,9 +103,7 @@ FIELDS: Final = (
         required=True,
     ),
     FieldOption("owner", ("owner",), str, "Responsible team or person.", required=True),
-    FieldOption(
-        "source", ("source", "cluster"), str, "Cluster alias or host:port.", "source", may_change=False
-    ),
+    FieldOption("source", ("source", "cluster"), str, "Cluster alias or host:port.", "source"),
     FieldOption("exclude", ("source", "exclude"), str, "Regular expression of topics to exclude."),
     FieldOption("internal", ("source", "internal"), bool, "Also match names that start with __."),
     FieldOption(
@@ -117,14 +118,12 @@ FIELDS: Final = (
         str,
         "Cluster alias or host:port.",
         "destination",
-        may_change=False,
     ),
     FieldOption(
         "rename",
         ("destination", "name"),
         str,
         "Destination topic; * is the source name.",
-        may_change=False,
     ),
     *_of("destination"),
     FieldOption(
@@ -133,14 +132,12 @@ FIELDS: Final = (
         str,
         "Start position: earliest, latest, committed, committed-or-latest, earliest-local, or a time such as"
         " 2026-11-21T08:00:00Z.",
-        may_change=False,
     ),
     FieldOption(
         "start_position",
         ("start_positions",),
         list[str],
         "Start offset, TOPIC:PARTITION=OFFSET (* for every topic); repeatable.",
-        may_change=False,
         read=_positions,
     ),
     *_of("guarantee", "policies", "quota", "limits"),

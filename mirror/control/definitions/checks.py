@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from mirror.control.admission import Admission, check_joining, check_staying
 from mirror.control.commands import CreateDatastream, UpdateDatastream
-from mirror.control.groups.rules import check_consumer_group, check_group
+from mirror.control.definitions.group_rules import check_consumer_group, check_group
 from mirror.control.owner_quotas import OwnerQuota, check_partitions, check_quota, counted_with, quota_of
 from mirror.errors import IllegalTransition, InvalidRequest
 from mirror.model.clusters import is_address

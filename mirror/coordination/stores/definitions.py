@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from typing import Final, cast
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.deletions.record import Deletions
-from mirror.coordination.stores.documents.definition import from_document, to_document
-from mirror.coordination.stores.guards.guard import Guard
+from mirror.coordination.stores.definition_document import from_document, to_document
+from mirror.coordination.stores.deletion_record import Deletions
+from mirror.coordination.stores.guard import Guard
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.creation import Creation, reused

@@ -10,10 +10,9 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.node_retention import NodeGroups, surplus
 from mirror.coordination.stores.problems import Problem, legible
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.coordination.stores.retention.node_groups import NodeGroups
-from mirror.coordination.stores.retention.shares import surplus
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName

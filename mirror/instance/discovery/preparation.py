@@ -16,7 +16,7 @@ from mirror.coordination.discovery import (
     shortfalls,
     topic_work,
 )
-from mirror.coordination.matching import IncompleteTopic, MatchLimits
+from mirror.coordination.partition_selection import IncompleteTopic, MatchLimits
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError

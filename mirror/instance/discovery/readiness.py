@@ -8,8 +8,8 @@ from functools import partial
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.matching import hidden_topics
-from mirror.coordination.routing.routes import RouteVerdict, in_words
+from mirror.coordination.partition_selection import hidden_topics
+from mirror.coordination.routes.routes import RouteVerdict, in_words
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import InvalidRequest
 from mirror.instance.discovery.route_watch import written_by

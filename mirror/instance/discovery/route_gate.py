@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.coordination.routing.relatives import relatives
-from mirror.coordination.routing.routes import RouteVerdict, circular, in_words
+from mirror.coordination.routes.relatives import relatives
+from mirror.coordination.routes.routes import RouteVerdict, circular, in_words
 from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest

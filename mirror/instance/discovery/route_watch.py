@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict
+from mirror.coordination.routes.routes import Route, RouteJudge, RouteVerdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.discovery.preparation import Selected, Waits

@@ -11,7 +11,7 @@ import structlog
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.discovery import Shortfall, TopicWork
-from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
+from mirror.coordination.partition_selection import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, CallPending

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
 from mirror.errors import (

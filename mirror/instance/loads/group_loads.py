@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from mirror.bulkheads import Bulkhead
-from mirror.coordination.planning import World, groups_to_plan
+from mirror.coordination.plan_decision import World, groups_to_plan
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import structlog
 
 from mirror.background_thread import BackgroundThread
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.errors import InvalidRequest, damage_of, legible
 from mirror.files import replace_file
 from mirror.model import bounds

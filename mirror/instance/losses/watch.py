@@ -12,9 +12,9 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores.definitions import Definitions, DefinitionStore
-from mirror.coordination.stores.deletions.record import Deletions
+from mirror.coordination.stores.deletion_record import Deletions
 from mirror.errors import legible
 from mirror.instance.health import Health
 from mirror.instance.losses.definition_file import DefinitionFile, Known

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.stores.problems import reason_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.matching import TopicsByCluster
-from mirror.coordination.planning import Decision, World
+from mirror.coordination.partition_selection import TopicsByCluster
+from mirror.coordination.plan_decision import Decision, World
 from mirror.coordination.reconcile import copied
 from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError

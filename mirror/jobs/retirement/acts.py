@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.retirement.retirement import WriteDenial
+from mirror.coordination.topic_retirement import WriteDenial
 from mirror.errors import IllegalTransition, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import MOVED, TRANSIENT, Code

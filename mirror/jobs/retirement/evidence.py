@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.retirement.topic_use import (
+from mirror.coordination.stores.cluster_ids import KnownClusters
+from mirror.coordination.stores.definitions import Definitions
+from mirror.coordination.topic_use import (
     ClusterLook,
     TopicEvidence,
     TopicSighting,
@@ -17,8 +19,6 @@ from mirror.coordination.retirement.topic_use import (
     judged,
     selectors_of,
 )
-from mirror.coordination.stores.cluster_ids import KnownClusters
-from mirror.coordination.stores.definitions import Definitions
 from mirror.errors import IllegalTransition
 from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.look import OwnGroups, compacted, look_at

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.retirement.topic_use import ClusterLook, TopicLook, TopicReader
+from mirror.coordination.topic_use import ClusterLook, TopicLook, TopicReader
 from mirror.errors import HeadraceError, Refused, Unreachable
 from mirror.jobs.groups.source import listed
 from mirror.jobs.translate_job import committed_at

@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from mirror.control.commands import ChangeStatus
 from mirror.control.handlers import Control
-from mirror.coordination.retirement.retirement import (
+from mirror.coordination.stores.events import command_event
+from mirror.coordination.topic_retirement import (
     Retirement,
     RetirementPhase,
     WriteDenial,
     objections,
     require_unused,
 )
-from mirror.coordination.retirement.topic_use import TopicEvidence, UnusedRules
-from mirror.coordination.stores.events import command_event
+from mirror.coordination.topic_use import TopicEvidence, UnusedRules
 from mirror.errors import IllegalTransition, NotAuthorized, NotFound
 from mirror.jobs.retirement.acts import (
     allow_writes,

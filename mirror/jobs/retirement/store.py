@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from mirror.coordination.retirement.retirement import Retirement
-from mirror.coordination.retirement.topic_use import ClusterLook, TopicLook, TopicSighting, sighted
 from mirror.coordination.stores import znodes
+from mirror.coordination.topic_retirement import Retirement
+from mirror.coordination.topic_use import ClusterLook, TopicLook, TopicSighting, sighted
 from mirror.errors import (
     AlreadyExists,
     DamagedState,

@@ -21,9 +21,10 @@ from mirror.model.datastreams.metadata import (
     TASK_PREFIX,
     checked_metadata,
 )
+from mirror.model.datastreams.options import FIXED_FIELDS
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
-from mirror.model.datastreams.positions.start_positions import START_POSITIONS
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.start_positions import START_POSITIONS
 from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
     PLACES,
@@ -47,22 +48,14 @@ _CONSUMER_GROUP: Final = "the consumer group cannot change: positions are commit
 _CREATED: Final = "the creation time is set by the service"
 _RESTART: Final = "set by restart-from"
 _CONNECTOR: Final = "connector and transport provider cannot change"
-_START: Final = "the start cannot change after creation"
-_NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
-_FIXED: Final[Mapping[str, str]] = {
-    "/name": "the name cannot change: positions and producer ids are stored under it",
-    "/source/cluster": "the source cannot change: stored positions are offsets of that cluster",
-    "/destination/cluster": "the destination cannot change: positions are stored next to the copied records",
-    "/destination/name": _NAMING,
-    "/start": _START,
-}
+_FIXED: Final[Mapping[str, str]] = {pointer_to(place): reason for place, reason in FIXED_FIELDS.items()}
 """Reasons why fields cannot change, by their JSON pointers."""
 _FIXED_METADATA: Final[Mapping[str, str]] = {
     CREATED_MS: _CREATED,
     RESTART: _RESTART,
-    "system.auto.offset.reset": _START,
-    START_POSITIONS: _START,
-    "system.destination.destinationTopicPrefix": _NAMING,
+    "system.auto.offset.reset": _FIXED["/start"],
+    START_POSITIONS: _FIXED["/start_positions"],
+    "system.destination.destinationTopicPrefix": _FIXED["/destination/name"],
     "system.connectorName": _CONNECTOR,
     "system.transportProviderName": _CONNECTOR,
 }

@@ -28,7 +28,7 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
-from mirror.model.datastreams.positions.start_positions import StartPositions, positions_from
+from mirror.model.datastreams.start_positions import StartPositions, positions_from
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption

@@ -16,8 +16,8 @@ from mirror.model.datastreams.audit_mode import AUDIT_MODE, LATENESS, read_audit
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
-from mirror.model.datastreams.positions.start_positions import START_POSITIONS, read_positions
 from mirror.model.datastreams.secrets import holds_secret
+from mirror.model.datastreams.start_positions import START_POSITIONS, read_positions
 from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
 from mirror.model.sizing.knobs import PLACEMENT, read_knobs
 from mirror.wording import counted

@@ -8,7 +8,7 @@ create` and `update`. Parsing and defaults are those of `policy` and `mirror.mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -306,6 +306,22 @@ OPTIONS: Final = (
     ),
 )
 """All options except topics, clusters, start and objectives, whose fields are defined separately."""
+
+
+_NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
+_START: Final = "the start cannot change after creation"
+FIXED_FIELDS: Final[Mapping[tuple[str, ...], str]] = {
+    ("name",): "the name cannot change: positions and producer ids are stored under it",
+    ("source", "cluster"): "the source cannot change: stored positions are offsets of that cluster",
+    ("destination", "cluster"): (
+        "the destination cannot change: positions are stored next to the copied records"
+    ),
+    ("destination", "name"): _NAMING,
+    ("start",): _START,
+    ("start_positions",): _START,
+}
+"""Fields that cannot change after the creation of a datastream, with the reason. All other fields may
+change."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:

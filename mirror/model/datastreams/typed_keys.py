@@ -24,7 +24,7 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
-from mirror.model.datastreams.positions.start_positions import (
+from mirror.model.datastreams.start_positions import (
     START_POSITIONS,
     positions_from,
     positions_of_document,

@@ -72,7 +72,6 @@ class PlacementKnobs:
         return ", ".join(f"{word} {value}" for word, value in given if value is not None)
 
 
-NO_KNOBS: Final = PlacementKnobs()
 _NAMES: Final = frozenset(field.name for field in fields(PlacementKnobs))
 
 

@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
+from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.control.call import CONTROL_BYTES, Call
 
@@ -32,6 +33,7 @@ _DELETION_BY_ID: Final = 6
 """Version of DeleteTopics that accepts topic ids."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
 """Maximum size of the settings of one topic, without their documentation."""
+_KEEPS_ALL: Final = Retention(UNLIMITED, UNLIMITED)
 
 
 class TopicOutcome(NamedTuple):
@@ -188,6 +190,23 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
             if not result.error_code
         },
     )
+
+
+def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
+    """Return the retention of a partition under these topic settings."""
+    policy = settings.get("cleanup.policy")
+    if policy is not None and "delete" not in policy.value:
+        return _KEEPS_ALL
+    return Retention(_number(settings.get("retention.ms")), _number(settings.get("retention.bytes")))
+
+
+def _number(setting: TopicSetting | None) -> int | None:
+    if setting is None:
+        return None
+    try:
+        return max(int(setting.value), UNLIMITED)
+    except ValueError:
+        return None
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import ClusterRef
-from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, Retention
-from mirror.protocol.control.topics import TopicSetting, describe_settings
+from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
+from mirror.protocol.control.topics import describe_settings, retention_of
 from mirror.replication.context import EngineContext
 
 _log = logging.getLogger(__name__)
 _AGE_SECONDS: Final = 300.0
 _AT_ONCE: Final = 200
-_KEEPS_ALL: Final = Retention(UNLIMITED, UNLIMITED)
 
 _Topic = tuple[ClusterRef, str]
 
@@ -61,20 +60,3 @@ class RetentionBook:
         now = self._context.loop.now()
         for topic in topics:
             self._known[source, topic] = now, retention_of(found.get(topic, {}))
-
-
-def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
-    """Return the retention of a partition under these topic settings."""
-    policy = settings.get("cleanup.policy")
-    if policy is not None and "delete" not in policy.value:
-        return _KEEPS_ALL
-    return Retention(_number(settings.get("retention.ms")), _number(settings.get("retention.bytes")))
-
-
-def _number(setting: TopicSetting | None) -> int | None:
-    if setting is None:
-        return None
-    try:
-        return max(int(setting.value), UNLIMITED)
-    except ValueError:
-        return None

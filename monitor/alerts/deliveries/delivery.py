@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from mirror.background_thread import BackgroundThread
-from mirror.coordination.acting.state import LEASE_SECONDS
+from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice

@@ -12,7 +12,7 @@ import threading
 from typing import Final
 
 from mirror.background_thread import BackgroundThread
-from mirror.coordination.acting.state import LEASE_SECONDS
+from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.ports import Clock
 
 _LOOK_SECONDS: Final = 0.5

@@ -22,8 +22,8 @@ from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from stack.errors import NotInTime
 from stack.kafka import KafkaCluster, KafkaNode, NodePorts
 from stack.process.parallel import for_each
+from stack.process.wait import wait_until
 from stack.server import Jvm
-from stack.wait import wait_until
 from tests.chaos.clusters.administration import Administration
 from tests.chaos.clusters.faults import Kind, NotCarriedOut, Victim, inflict
 from tests.chaos.clusters.mirror import Mirror

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.console.client import RestClient
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.errors import (
     AlreadyExists,
     IllegalTransition,

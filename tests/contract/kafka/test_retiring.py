@@ -9,7 +9,7 @@ import pytest
 
 from headrace.clusters.adhoc import one_off
 from mirror.client.cluster import Cluster
-from mirror.coordination.retirement.retirement import WriteDenial
+from mirror.coordination.topic_retirement import WriteDenial
 from mirror.errors import Refused
 from mirror.jobs.retirement.acts import allow_writes, current_id, denial_of, deny_writes, remove_topic
 from mirror.jobs.retirement.look import OwnGroups, look_at

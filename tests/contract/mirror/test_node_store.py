@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.adapters.embedded_store.store import EmbeddedStore
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.settings import CoordinationSettings, KafkaCluster, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from assigner.forecast.outlook import outlook
-from headrace import replays
 from headrace.__main__ import main
-from headrace.replays import from_file, from_pinot
+from headrace.foresight import replays
+from headrace.foresight.replays import from_file, from_pinot
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.instance.health import Health

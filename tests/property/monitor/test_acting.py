@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.acting.state import LEASE_SECONDS, Switch
-from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.monitors.state import LEASE_SECONDS, Switch
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.objectives.mode import Mode

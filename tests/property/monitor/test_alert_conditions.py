@@ -12,9 +12,9 @@ from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
+from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from mirror.errors import DamagedState
 from mirror.model.bounds import LARGEST_MS
 from mirror.model.identifiers import DatastreamName
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook, resumed
@@ -29,6 +28,7 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
+from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 findings = st.builds(

@@ -12,7 +12,7 @@ import pytest
 from httpx import Response
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.definition_document import to_document
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause
 from mirror.model.movement.excuses import Resumption

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from httpx import Response
 
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import EventLog
 from mirror.errors import Unreachable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx import Client, Response
 
-from mirror.coordination.operations.outcome_store import LASTS_MS
+from mirror.coordination.outcome_store import LASTS_MS
 from tests.fakes.node_store import Fault, Operation
 from tests.fakes.site import Site, a_body
 from tests.unit.api.test_plans import make_heavy

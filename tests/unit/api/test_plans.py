@@ -8,7 +8,7 @@ import pytest
 from httpx import Client
 
 from api.resources.plan_answers import RebalanceAnswer
-from mirror.coordination.planning import Decision
+from mirror.coordination.plan_decision import Decision
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.topics import TopicPartition

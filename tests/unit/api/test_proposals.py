@@ -10,8 +10,8 @@ import pytest
 from httpx import Client
 
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.proposed.proposal import answer_shown, to_stored
-from mirror.coordination.proposed.proposal_store import KEPT_OF_GROUP
+from mirror.coordination.proposals.proposal import answer_shown, to_stored
+from mirror.coordination.proposals.proposal_store import KEPT_OF_GROUP
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import IllegalTransition, Unreachable

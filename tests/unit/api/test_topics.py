@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from mirror.coordination.retirement.retirement import Retirement, RetirementPhase, WriteDenial
+from mirror.coordination.topic_retirement import Retirement, RetirementPhase, WriteDenial
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from tests.fakes.site import Site, no_cluster
 from tests.unit.api.guarded import Guarded

@@ -25,8 +25,8 @@ from headrace.doctor.diagnosis import Grade
 from headrace.doctor.store import examined_shared_store, examined_store
 from headrace.dr.book import exported_with_pairs, import_pairs, store_of
 from headrace.settings import HeadraceSettings, load_settings
-from mirror.adapters.embedded.session import EmbeddedSession
-from mirror.adapters.embedded.store import FILE_NAME
+from mirror.adapters.embedded_store.session import EmbeddedSession
+from mirror.adapters.embedded_store.store import FILE_NAME
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.survey import shared_store_facts

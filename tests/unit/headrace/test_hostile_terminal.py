@@ -20,7 +20,8 @@ from headrace.commands.import_brooklin import _print_outcome as tell_take_over
 from headrace.console.escapes import json_text, visible, visible_lines
 from headrace.console.terminal import complain, console, print_json, print_table, print_text
 from headrace.copy.worker import VisibleFormatter
-from headrace.process.logs import LogSettings, configure_logs, log_to_stderr
+from headrace.process.logs import configure_logs, log_to_stderr
+from headrace.settings import LogSettings
 from monitor.records.record import IncidentRecord, Phase
 from tests.builders import a_datastream
 from tests.fakes.in_process import InProcess

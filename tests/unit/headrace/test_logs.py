@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from headrace.process.logs import LogSettings, configure_logs, log_to_stderr
+from headrace.process.logs import configure_logs, log_to_stderr
+from headrace.settings import LogSettings
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:

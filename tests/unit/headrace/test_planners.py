@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.planners import choose_planning
+from headrace.placement.planners import choose_planning
 from headrace.settings import load_settings
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import LoadUnavailable

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from headrace.planners import check_plug_ins, choose_planner, choose_planning
+from headrace.placement.planners import check_plug_ins, choose_planner, choose_planning
 from headrace.plug_ins import names
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.load_provider_contract import LoadProviderContract
@@ -98,7 +98,7 @@ def test_an_instance_that_plans_nothing_does_not_load_the_libraries_of_the_plann
     code = """if True:
         import sys
         import headrace.wiring
-        from headrace.planners import choose_planner
+        from headrace.placement.planners import choose_planner
         from headrace.settings import HeadraceSettings
         choose_planner(HeadraceSettings(clusters={"east": {"bootstrap_servers": "east:9092"}}))
         print(*{"numpy", "ortools", "pandas", "scipy"} & set(sys.modules))

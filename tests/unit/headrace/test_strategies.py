@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.planners import check_plug_ins, choose_planner, choose_strategies
+from headrace.placement.planners import check_plug_ins, choose_planner, choose_strategies
 from headrace.plug_ins.plan_answers import CheckedStrategy
 from headrace.plug_ins.strategies import ChosenStrategies
 from headrace.settings import HeadraceSettings, load_settings

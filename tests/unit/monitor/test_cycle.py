@@ -24,7 +24,7 @@ from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence
 from monitor.causes.inquiry import LEAST_SECONDS
-from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
+from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement
@@ -32,6 +32,7 @@ from monitor.objectives.budgets import Budgets
 from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
+from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 

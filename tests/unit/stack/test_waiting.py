@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from stack.errors import Cancelled, NotInTime
-from stack.wait import wait_until
+from stack.process.wait import wait_until
 from tests.patience import pause_seconds
 
 

@@ -15,8 +15,8 @@ import psutil
 
 from bench.service.rig.histories.site import BUDGET, Site
 from monitor.causes.diagnosis import Cause
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 from tests.freezing import frozen
 from tests.kafka_data import Record, make_topic, produce
 from tests.running import RunningInstance

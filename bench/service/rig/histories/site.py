@@ -14,8 +14,8 @@ from bench.service.rig.histories.traffic import Traffic
 from headrace.console.client import RestClient
 from mirror.errors import HeadraceError, SessionLost
 from stack.errors import NotInTime
+from stack.process.wait import wait_until
 from stack.server import Server
-from stack.wait import wait_until
 from tests.kafka_data import make_topic
 from tests.running import RunningInstance
 

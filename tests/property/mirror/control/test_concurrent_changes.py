@@ -15,7 +15,7 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.owner_quotas import OwnerQuota
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
-from mirror.coordination.stores.guards.guard import BUCKETS
+from mirror.coordination.stores.guard import BUCKETS
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import InvalidRequest, QuotaExceeded

@@ -9,9 +9,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.matching import TopicMatching
+from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import LastPlanning, World, decide, groups_of
+from mirror.coordination.plan_decision import LastPlanning, World, decide, groups_of
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName

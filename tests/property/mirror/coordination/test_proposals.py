@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide
-from mirror.coordination.proposed.application import application_of
-from mirror.coordination.proposed.proposal import Proposal, from_stored, propose, to_stored
+from mirror.coordination.plan_decision import World, decide
+from mirror.coordination.proposals.application import application_of
+from mirror.coordination.proposals.proposal import Proposal, from_stored, propose, to_stored
 from mirror.coordination.stores.requests import ApplyRequest, RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import Epoch, GroupName

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict
+from mirror.coordination.routes.routes import Route, RouteJudge, RouteVerdict
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream

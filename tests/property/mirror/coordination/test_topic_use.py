@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.retirement.topic_use import (
+from mirror.coordination.topic_use import (
     DAY_MS,
     LONGEST_GAP_MS,
     KeepReason,

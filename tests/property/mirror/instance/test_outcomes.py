@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.operations.operation import Operation as Outcome
-from mirror.coordination.operations.operation import halting, waiting
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.operation import Operation as Outcome
+from mirror.coordination.operation import halting, waiting
+from mirror.coordination.outcome_store import OutcomeStore
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.routing import routes
-from mirror.coordination.routing.index import SelectionIndex
+from mirror.coordination.routes import routes
+from mirror.coordination.routes.index import SelectionIndex
 from mirror.coordination.stores.cluster_ids import ClusterIds, KnownClusters
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery import route_gate

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mirror.coordination.planning import World
-from mirror.coordination.proposed.application import next_application
-from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
-from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.plan_decision import World
+from mirror.coordination.proposals.application import next_application
+from mirror.coordination.proposals.proposal import Proposal, from_stored, to_stored
+from mirror.coordination.proposals.proposal_store import ProposalStore
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionStore,
 )
-from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Membership

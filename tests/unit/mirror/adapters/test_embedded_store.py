@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from mirror.adapters.embedded.lock import holder_of
-from mirror.adapters.embedded.session import EmbeddedSession
-from mirror.adapters.embedded.store import FILE_NAME, LOCK_NAME, EmbeddedStore, read_state
+from mirror.adapters.embedded_store.lock import holder_of
+from mirror.adapters.embedded_store.session import EmbeddedSession
+from mirror.adapters.embedded_store.store import FILE_NAME, LOCK_NAME, EmbeddedStore, read_state
 from mirror.coordination.store.session import StoreSession
 from mirror.coordination.store.tree import walk
 from mirror.errors import (
@@ -152,7 +152,7 @@ def test_a_lock_file_that_was_removed_by_hand_is_made_again(tmp_path: Path) -> N
 def test_the_lock_ends_with_its_process_and_not_with_its_children(tmp_path: Path) -> None:
     script = (
         "import os, subprocess, sys\nfrom pathlib import Path\n"
-        "from mirror.adapters.embedded.store import EmbeddedStore\n"
+        "from mirror.adapters.embedded_store.store import EmbeddedStore\n"
         "EmbeddedStore(Path(sys.argv[1]), 'child').open()\n"
         "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
         "print(child.pid, flush=True)\ninput()\n"
@@ -222,7 +222,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> No
 
 def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("mirror.adapters.embedded.record_file.FORMAT", 2)
+        patch.setattr("mirror.adapters.embedded_store.record_file.FORMAT", 2)
         filled(tmp_path)
     with pytest.raises(NewerFormat):
         EmbeddedStore(tmp_path, "one").open()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.acting.state import LEASE_SECONDS, ActingState, Switch
-from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.monitors.state import LEASE_SECONDS, ActingState, Switch
+from mirror.coordination.monitors.store import ActingStore
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import IllegalTransition, Unreachable
 from mirror.model.identifiers import DatastreamName, GroupName

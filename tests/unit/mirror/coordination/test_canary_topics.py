@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.coordination.beginnings.first_partitions import begins_at_end
-from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.matching import TopicMatching
+from mirror.coordination.datastream_records.first_partitions import begins_at_end
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
+from mirror.coordination.partition_selection import TopicMatching
 from mirror.coordination.reconcile import lane_spec
-from mirror.coordination.routing.index import SelectionIndex
-from mirror.coordination.routing.routes import Route, RouteJudge
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.routes.index import SelectionIndex
+from mirror.coordination.routes.routes import Route, RouteJudge
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CANARY, CopyPath
 from mirror.model.identifiers import DatastreamName, TaskName

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.coordination.stores.definitions import (
     DefinitionCache,
     DefinitionStore,
     StoredDatastream,
 )
-from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model.datastreams.datastream import (
     Datastream,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.coordination.stores.deletions.record import BUCKETS, MOST_OF_BUCKET, Deletions
+from mirror.coordination.stores.deletion_record import BUCKETS, MOST_OF_BUCKET, Deletions
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from tests.builders import a_datastream

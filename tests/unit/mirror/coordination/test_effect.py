@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.coordination.acting.effect import PlacementEffect, effect_of
-from mirror.coordination.planning import Decision
+from mirror.coordination.monitors.effect import PlacementEffect, effect_of
+from mirror.coordination.plan_decision import Decision
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad
 from mirror.model.plan import GroupPlan, Move

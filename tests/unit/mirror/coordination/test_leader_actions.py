@@ -17,7 +17,7 @@ from mirror.coordination.leader_actions import (
     status_change,
 )
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide
+from mirror.coordination.plan_decision import World, decide
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import GroupName

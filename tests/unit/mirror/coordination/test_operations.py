@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.operations.operation import (
+from mirror.coordination.operation import (
     OPERATION_ID,
     Operation,
     OperationKind,
@@ -19,7 +19,7 @@ from mirror.coordination.operations.operation import (
     to_stored_operation,
     waiting,
 )
-from mirror.coordination.operations.outcome_store import (
+from mirror.coordination.outcome_store import (
     LASTS_MS,
     MOST_OUTCOMES,
     OUTCOMES_OF_GROUP,

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from mirror.coordination.operations.operation import OperationState
-from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
+from mirror.coordination.operation import OperationState
+from mirror.coordination.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.sentences.move_reason import move_reasons
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import (

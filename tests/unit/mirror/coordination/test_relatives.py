@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.routing.relatives import Way, relatives
+from mirror.coordination.routes.relatives import Way, relatives
 from mirror.model.topics import TopicNaming, TopicSelection
 
 NAMES = ["t", "u", "a.t", "b.a.u", "a."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict, in_words
+from mirror.coordination.routes.routes import Route, RouteJudge, RouteVerdict, in_words
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
 from tests.builders import a_datastream

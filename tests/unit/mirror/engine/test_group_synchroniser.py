@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from api.metrics.movement import GroupCollector
-from headrace.consumer_groups.thread import PART, GroupSynchroniser
+from headrace.threads.group_synchroniser import PART, GroupSynchroniser
 from mirror.instance.health import Health
 from mirror.jobs.groups.decision import FollowReason
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus

@@ -8,13 +8,13 @@ import re
 
 import pytest
 
+from headrace.copy.worker_reports import CopyReports
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.worker.protocol import CopySums
-from mirror.worker.reports import CopyReports
 from tests.fakes.broker.faults import Delay, HandledRequest, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 

@@ -10,8 +10,8 @@ import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.control.commands import ChangeStatus
-from mirror.coordination.retirement.retirement import Retirement, RetirementPhase, WriteDenial
-from mirror.coordination.retirement.topic_use import KeepReason, TopicEvidence, UnusedRules
+from mirror.coordination.topic_retirement import Retirement, RetirementPhase, WriteDenial
+from mirror.coordination.topic_use import KeepReason, TopicEvidence, UnusedRules
 from mirror.errors import (
     HeadraceError,
     IllegalTransition,

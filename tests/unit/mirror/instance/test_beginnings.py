@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.stores.membership import Membership
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, StartPosition
 from mirror.model.datastreams.metadata import CREATED_MS

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.coordination.stores.problems import TroubleStore

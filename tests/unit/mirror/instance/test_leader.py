@@ -10,10 +10,10 @@ import pytest
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.definitions import DefinitionStore
-from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership

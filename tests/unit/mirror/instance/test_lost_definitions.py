@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.coordination.losses.store import LostStore
+from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.membership import Membership

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.identifiers import DatastreamName
 from tests.builders import a_datastream, a_key

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from headrace.planners import choose_planner
+from headrace.placement.planners import choose_planner
 from headrace.settings import HeadraceSettings
-from mirror.coordination.routing.routes import RouteVerdict
+from mirror.coordination.routes.routes import RouteVerdict
 from mirror.errors import Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap

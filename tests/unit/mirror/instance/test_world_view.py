@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.planners import choose_planner
+from headrace.placement.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.membership import Membership

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.auditing.thread import AuditQueue, audited_lanes
+from headrace.threads.audits import AuditQueue, audited_lanes
 from mirror.audit.verdicts import Finding, Verdict
 from mirror.audit.windows import COUNTED, WindowCounts
 from mirror.errors import Unreachable

@@ -10,7 +10,7 @@ import pytest
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy, plan_left_out
 from mirror.model.datastreams.datastream import StartPosition
-from mirror.model.datastreams.positions.start_positions import positions_of_options
+from mirror.model.datastreams.start_positions import positions_of_options
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.fakes.broker.faults import Code, HandledRequest

@@ -9,7 +9,7 @@ import pytest
 from mirror.control.commands import ChangePauses, ChangeStatus
 from mirror.control.outcomes import outcome
 from mirror.coordination.reconcile import lane_spec, needs_restart
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.lanes import LaneSpec
 from mirror.model.datastreams.metadata import CREATED_MS

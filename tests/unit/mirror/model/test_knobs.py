@@ -9,7 +9,6 @@ import pytest
 from mirror.errors import InvalidRequest
 from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.knobs import (
-    NO_KNOBS,
     PlacementKnobs,
     joint_headroom,
     joint_provider,
@@ -19,6 +18,7 @@ from mirror.model.sizing.knobs import (
     read_knobs,
 )
 
+NO_KNOBS = PlacementKnobs()
 TERMS = CapacityTerms(None, 1_000_000, None, 70)
 
 

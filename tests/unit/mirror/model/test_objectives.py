@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.definition_document import from_document, to_document
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objective, read_objectives

@@ -17,12 +17,12 @@ from monitor.alerts.silence import Silence
 from monitor.alerts.told import matters_of
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 from monitor.objectives.late_times import Lateness
+from monitor.turn_result import TurnResult
 
 BEGIN_MS: Final = 1_764_000_000_000
 NAMES: Final = ("clicks", "orders", "users")

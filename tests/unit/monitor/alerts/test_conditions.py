@@ -14,13 +14,13 @@ from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 from monitor.objectives.late_times import Lateness
 from monitor.records.record import IncidentRecord
+from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 OPEN, CLOSED = Incident(is_open=True), Incident()

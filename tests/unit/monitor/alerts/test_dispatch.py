@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.acting.state import LEASE_SECONDS
+from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
@@ -28,10 +28,10 @@ from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence
 from monitor.burn.rates import Budget, BurnResult, read_rule
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN
+from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 

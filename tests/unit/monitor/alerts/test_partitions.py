@@ -14,7 +14,6 @@ from monitor.alerts.catalogue import LONG_PAUSE, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.told import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -26,6 +25,7 @@ from monitor.movement.summary import (
     Movement,
     StateCount,
 )
+from monitor.turn_result import TurnResult
 
 BEGIN_MS: Final = 1_764_000_000_000
 ORDERS: Final = DatastreamName("orders")

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination.retirement.retirement import Retirement, RetirementPhase, WriteDenial
+from mirror.coordination.topic_retirement import Retirement, RetirementPhase, WriteDenial
 from mirror.errors import NotFound
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import TOPIC_RETIREMENT
 from monitor.alerts.retirements import retirement_alerts, retirements_of_answer
 from monitor.alerts.told import InheritedAlerts, read_alerts
-from monitor.cycle import TurnResult
 from monitor.movement.summary import NOTHING_KNOWN
+from monitor.turn_result import TurnResult
 from tests.patience import wait_until
 from tests.unit.monitor.alerts.test_dispatch import Memory, running
 

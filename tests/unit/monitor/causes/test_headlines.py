@@ -11,11 +11,11 @@ from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import Inquiry
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord, Phase
+from monitor.turn_result import TurnResult
 from tests.unit.monitor.causes.test_judge import (
     CASES,
     HOLDS_TASK,

@@ -14,7 +14,6 @@ from monitor.actions.worth import PredictedSaving
 from monitor.alerts.catalogue import CATALOGUE
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -23,6 +22,7 @@ from monitor.objectives.late_times import Lateness, TimeInterval
 from monitor.records.book import NO_MATTERS, DatastreamProblem, IncidentBook, resumed
 from monitor.records.headline import _IMPLIED
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_from_json, record_to_json
+from monitor.turn_result import TurnResult
 
 ORDERS: Final = DatastreamName("orders")
 OBJECTIVE: Final = Objective(2_000, 99.5)

@@ -26,7 +26,7 @@ from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
 from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence
-from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
+from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
@@ -44,6 +44,7 @@ from monitor.records.record import (
     record_from_json,
     record_to_json,
 )
+from monitor.turn_result import TurnResult
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 

@@ -1,1 +1,0 @@
-"""Continuous audits of the lanes that this instance runs. Read `thread.py`."""

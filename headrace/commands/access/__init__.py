@@ -1,1 +1,0 @@
-"""Commands that manage access to the service. Read token.py first."""

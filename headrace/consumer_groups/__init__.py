@@ -1,1 +1,0 @@
-"""Synchronisation of consumer groups while the instance is leader. Read `thread.py`."""

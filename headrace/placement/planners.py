@@ -1,0 +1,226 @@
+"""Selection of the leader's planner and load provider. The libraries of an extra are imported only if the
+selected planner or provider needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Final
+
+import structlog
+from pydantic import SecretStr
+
+from assigner.settings import AssignerSettings
+from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
+from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
+from headrace.plug_ins.plan_answers import CheckedStrategy
+from headrace.plug_ins.strategies import ChosenStrategies
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.task_placement import TaskPlacementRules
+from mirror.errors import ConfigError, LoadUnavailable
+from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
+from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.health import Health
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.catch_up import LoadsWithBacklog
+from mirror.instance.loads.providers import LoadProviders, ProviderInUse
+from mirror.instance.world_view import Planning
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.sizing.capacity import CapacityTerms
+from mirror.model.sizing.freeze import read_freeze
+from mirror.model.sizing.knobs import joint_terms
+from mirror.model.topics import TopicPartition
+from mirror.ports import NodeStore, Planner
+
+_log = structlog.get_logger(__name__)
+_INSTALL: Final = "pip install 'headrace[assigner]'"
+_LIBRARIES: Final = ("numpy", "ortools", "scipy")
+"""Libraries that the planner by load requires, installed by the extra `assigner`."""
+WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
+
+
+class NoLoads:
+    """The load provider `none`: partitions are placed by count."""
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """Raise LoadUnavailable."""
+        raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
+
+
+class _LoadPlannerOnDemand:
+    """The planner by load, which is imported for its first plan, because its libraries take 130 MiB and only
+    the leader needs them."""
+
+    def __init__(self, settings: AssignerSettings) -> None:
+        self._settings = settings
+        self._planner: Planner | None = None
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """Plan the group. Raises PlanRejected if the request is infeasible."""
+        if self._planner is None:
+            from assigner.planner import LoadPlanner
+
+            self._planner = LoadPlanner(self._settings.policy(), self._settings.unknown_load())
+        return self._planner.plan(request)
+
+
+def choose_planner(settings: HeadraceSettings) -> Planner:
+    """Return the planner that `mirror.leader.placement_strategy` selects. Raises ConfigError."""
+    leader = settings.mirror.leader
+    return _strategy(settings, leader.placement_strategy, leader.placement_strategy_options)
+
+
+def report_planner(settings: HeadraceSettings, health: Health) -> None:
+    """Report in the health of the instance if the planner that `auto` prefers is not installed."""
+    if sentence := planner_gap(settings):
+        health.report("planner", True, sentence)
+
+
+def planner_gap(settings: HeadraceSettings) -> str:
+    """Return a message if placement by load is configured but its planner is not installed; otherwise an
+    empty string. Raises ConfigError."""
+    leader = settings.mirror.leader
+    is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
+    return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
+
+
+def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
+    """Return the strategy of the service, and a function that creates the strategies of datastreams when they
+    are needed. Raises ConfigError if the strategy of the service cannot be created."""
+    leader, service = settings.mirror.leader, choose_planner(settings)
+
+    def made(name: str) -> Planner:
+        if name == leader.placement_strategy:
+            return service
+        return _strategy(settings, name, leader.strategy_options_by_name.get(name, {}))
+
+    return ChosenStrategies(service, made)
+
+
+def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
+    """Create the strategy with the given name. Raises ConfigError."""
+    match name:
+        case "simple":
+            return SimplePlanner()
+        case "auto" | "assigner" as chosen:
+            missing = [library for library in _LIBRARIES if find_spec(library) is None]
+            if not missing:
+                return _LoadPlannerOnDemand(settings.assigner)
+            if chosen == "assigner":
+                raise ConfigError(f"placement strategy assigner requires {missing[0]}", advice=_INSTALL)
+            _log.info("using the simple planner", missing=missing[0])
+            return SimplePlanner()
+        case _:
+            return CheckedStrategy(name, placement_strategy(name, _plain(options)))
+
+
+def choose_providers(
+    settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
+) -> LoadProviders:
+    """Return the load provider of the service (`mirror.leader.load_provider`), and a function that creates
+    the providers of datastreams when they are needed. Raises ConfigError if the provider of the service
+    cannot be created."""
+    leader = settings.mirror.leader
+
+    def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
+        """Return a provider that adds the backlog to the loads of `found`, and limits the time to wait for
+        `found`."""
+        with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
+        ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
+        return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
+
+    def made(name: str) -> ProviderInUse:
+        options = leader.provider_options_by_name.get(name, {})
+        return in_use(_provider(settings, name, options, measured), name)
+
+    service = _provider(settings, leader.load_provider, leader.load_provider_options, measured)
+    return LoadProviders(in_use(service), leader.load_provider, made, SystemClock())
+
+
+def _provider(
+    settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr], measured: MeasuredLoads
+) -> ProviderInUse:
+    """Create the load provider with the given name. Raises ConfigError."""
+    match name:
+        case "self":
+            return ProviderInUse(measured, measured.freshness)
+        case "none":
+            return ProviderInUse(NoLoads())
+        case "pinot":
+            try:
+                from headrace.placement.pinot_loads import pinot_freshness, pinot_provider
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"load provider pinot requires {error.name}", advice="install headrace[pmp]"
+                ) from error
+            return ProviderInUse(CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings))
+        case _:
+            made = load_provider(name, _plain(options))
+            return ProviderInUse(CheckedLoads(name, made), freshness_of(name, made))
+
+
+def check_plug_ins(settings: HeadraceSettings) -> None:
+    """Check that all configured plug-ins can be created. The created objects are discarded. Raises
+    ConfigError."""
+    leader = settings.mirror.leader
+    if leader.load_provider not in OWN_PROVIDERS:
+        load_provider(leader.load_provider, _plain(leader.load_provider_options))
+    for name, options in leader.provider_options_by_name.items():
+        if name not in OWN_PROVIDERS:
+            load_provider(name, _plain(options))
+    choose_planner(settings)
+    for name, options in leader.strategy_options_by_name.items():
+        _strategy(settings, name, options)
+
+
+def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: option.get_secret_value() for name, option in options.items()}
+
+
+def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
+    """Return the configured capacity of a task, which applies until a capacity has been learned."""
+    return settings.mirror.leader.task_capacity
+
+
+def capacity_book(
+    settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
+) -> CapacityBook:
+    """Return the object that determines the task capacity for each group."""
+    terms = settings.mirror.leader.capacity_terms
+
+    def of(members: Sequence[Datastream]) -> CapacityTerms:
+        return joint_terms(terms, (member.placement for member in members))
+
+    return CapacityBook(CostStore(nodes), of, assessments, SystemClock())
+
+
+def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
+    """Return the usable rate of one task; None if placement is not by load."""
+    if settings.mirror.leader.load_provider == "none":
+        return None
+    return task_capacity(settings).usable_bytes_per_second
+
+
+def choose_planning(
+    settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
+) -> Planning:
+    """Return the leader's planner, load providers, capacities and placement rules."""
+    leader = settings.mirror.leader
+    least_gain = settings.assigner.rebalance_gain * task_capacity(settings).usable_bytes_per_second
+    return Planning(
+        planner=choose_strategies(settings),
+        providers=choose_providers(settings, measured, background_calls),
+        capacity=task_capacity(settings),
+        interval_seconds=leader.replan_interval_seconds,
+        rules=TaskPlacementRules(
+            round(leader.return_delay_seconds * 1000), leader.imbalance_threshold, least_gain
+        ),
+        freezes=tuple(read_freeze(window) for window in leader.freeze_windows),
+    )

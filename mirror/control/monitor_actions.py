@@ -1,0 +1,74 @@
+"""Use cases of monitors: election, permission to act, and rebalances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mirror.control.commands import TriggerRebalance
+from mirror.control.handlers import Control
+from mirror.coordination.monitors.state import ActingState, Switch
+from mirror.coordination.monitors.store import ActingStore
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.model import bounds
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.ports import Clock
+
+
+@dataclass(frozen=True)
+class MonitorActions:
+    """Actions of monitors. Every change requires rights on every datastream.
+
+    `live`: returns the live instances.
+    """
+
+    store: ActingStore
+    live: Callable[[], Sequence[LiveInstance]]
+    clock: Clock
+
+    def state(self) -> ActingState:
+        """Return the stored state. Raises Unreachable."""
+        return self.store.state()
+
+    def waiting(self, state: ActingState) -> DatastreamName | None:
+        """Return the datastream with a pending rebalance requested by a monitor; None if there is none."""
+        return self.store.waiting(state)
+
+    def switch(self, control: Control, is_on: bool, reason: str, requested_by: str) -> ActingState:
+        """Allow or forbid rebalances by monitors. Raises InvalidRequest, Forbidden, Unreachable."""
+        bounds.text("the reason", reason, bounds.LONGEST_REASON)
+        bounds.text("requested_by", requested_by, bounds.LONGEST_NAME)
+        control.check_right_to_all(f"switch rebalances by monitors {'on' if is_on else 'off'}", reason)
+        requester = control.caller.signed(requested_by)
+        return self.store.switch(Switch(is_on, reason, requester, self.clock.now_ms()))
+
+    def hold(self, control: Control, holder: str, instance: InstanceName | None = None) -> ActingState:
+        """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs the
+        monitor.
+
+        Raises InvalidRequest, Forbidden, Unreachable.
+        """
+        bounds.line("the holder", holder)
+        control.check_right_to_all()
+        live = self.live() if instance is not None else ()
+        sequence = next((session.sequence for session in live if session.name == instance), None)
+        return self.store.hold(holder, sequence, lambda: {session.sequence for session in self.live()})
+
+    def release(self, control: Control, holder: str) -> None:
+        """Release the lease, so that another monitor can take over immediately. Raises Forbidden and
+        Unreachable.
+        """
+        control.check_right_to_all()
+        self.store.release(holder)
+
+    def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
+        """Request a rebalance on behalf of the monitor that holds the lease.
+
+        Raises NotFound, Forbidden, Unreachable; IllegalTransition if the monitor no longer holds the lease or
+        is not permitted to act.
+        """
+        request = control.request_of(command)
+        added = replace(request, identity=self.store.act(lease, command.name, request))
+        control.record_request(added)
+        return added

@@ -1,1 +1,0 @@
-"""Use cases of monitors, and permission for their actions. Read `acts.py`."""

@@ -1,0 +1,91 @@
+"""Stores the initial partitions of datastreams in the coordination store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Final
+
+import structlog
+
+from mirror.coordination.datastream_records.first_partitions import (
+    FirstPartitions,
+    begins_at_end,
+    first_partitions,
+    since_of,
+)
+from mirror.coordination.stores import znodes
+from mirror.errors import DamagedState, InvalidRequest, NotFound, damage_of
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicSelection
+from mirror.ports import NodeStore
+
+_log = structlog.get_logger(__name__)
+_DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError)
+
+
+class FirstPartitionsStore:
+    """Stored partitions of each datastream that starts at the end of the log: one record per datastream.
+    Thread-safe; only the leader writes."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
+
+    def of(self, datastream: Datastream) -> FirstPartitions | None:
+        """Return the record of a datastream; None if no record is stored or needed. An unreadable record
+        counts as empty, because copying too many records is better than skipping some."""
+        return self._read(datastream)[0] if begins_at_end(datastream) else None
+
+    def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
+        """Record the partitions of a source before the datastream is planned, unless they are already
+        recorded. Raises VersionConflict, and InvalidRequest if the record is too large for a node."""
+        state = since_of(datastream), datastream.selection
+        if self._recorded.get(datastream.name) == state:
+            return
+        self._write(datastream, topics)
+        self._recorded[datastream.name] = state
+
+    def look_again(self) -> None:
+        """Discard the cache, because another leader may write from now on."""
+        self._recorded = {}
+
+    def _write(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
+        known, version = self._read(datastream)
+        found = first_partitions(datastream, topics, known)
+        if found == known:
+            return
+        chunks = znodes.encode_chunks(asdict(found) | {"selection": found.selection.document})
+        if len(chunks) > 1:
+            raise InvalidRequest(
+                f"the list of partitions of {datastream.name} does not fit into a node",
+                advice="distribute its topics among several datastreams",
+            )
+        znodes.put_over(self._nodes, _path(datastream.name), chunks[0], version)
+
+    def forget(self, name: DatastreamName) -> None:
+        """Remove the record of a deleted datastream."""
+        self._recorded.pop(name, None)
+        with suppress(NotFound):
+            self._nodes.delete(_path(name))
+
+    def _read(self, datastream: Datastream) -> tuple[FirstPartitions | None, int | None]:
+        path = _path(datastream.name)
+        try:
+            node = self._nodes.read(path)
+        except NotFound:
+            return None, None
+        try:
+            found = znodes.decode_chunks([node.data], path)
+            counts = {str(topic): int(count) for topic, count in found["counts"].items()}
+            selection = TopicSelection(**found["selection"])
+            return FirstPartitions(int(found["since_ms"]), selection, counts), node.version
+        except _DAMAGES as error:
+            _log.error("record of first partitions ignored", path=path, reason=damage_of(error))
+            return FirstPartitions(since_of(datastream), datastream.selection, {}), node.version
+
+
+def _path(name: DatastreamName) -> str:
+    return znodes.short_child(znodes.BEGINNINGS, name)

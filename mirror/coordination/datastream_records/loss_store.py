@@ -1,0 +1,112 @@
+"""Definitions that the coordination store has lost but an instance still has in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definition_document import from_document, to_document
+from mirror.coordination.stores.definitions import StoredDatastream
+from mirror.coordination.stores.deletion_record import Deletions, created_ms_of
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.model.bounds import shown
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.nodes import NewNode, Node, NodeDeletion, NodeWrite
+from mirror.ports import NodeStore, Watch
+
+_ATTEMPTS: Final = 5
+_log = structlog.get_logger(__name__)
+
+
+class LostStore:
+    """Lost definitions in the store, by name. Thread-safe; every instance may publish and remove."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._deletions = Deletions(nodes)
+
+    def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
+        """Return all lost definitions, sorted by name. Damaged definitions are omitted and logged. The watch
+        fires when a definition is added or removed."""
+        children = self._nodes.children(znodes.LOST, watch)
+        present = (
+            self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
+        )
+        found = [_read(path, node) for path, node in present.items()]
+        return tuple(
+            sorted(
+                (stored for stored in found if stored is not None), key=lambda stored: stored.datastream.name
+            )
+        )
+
+    def get(self, name: DatastreamName) -> StoredDatastream:
+        """Return one lost definition. Raises NotFound."""
+        try:
+            found = _read(_path(name), self._nodes.read(_path(name)))
+        except NotFound:
+            found = None
+        if found is None:
+            raise NotFound(
+                f"no lost datastream is named {shown(name)}", advice="list them with headrace datastream lost"
+            )
+        return found
+
+    def publish(self, datastreams: Sequence[Datastream]) -> bool:
+        """Store lost definitions, except definitions that were deleted; return False if the call must be
+        repeated.
+
+        If two definitions have the same name, the definition that was created later is kept. A definition
+        that another instance drops at the same time is not stored.
+        """
+        return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
+
+    def _publish(self, lost: Datastream) -> bool:
+        path, document = _path(lost.name), znodes.encode(to_document(lost))
+        for _ in range(_ATTEMPTS):
+            guard = self._deletions.guard(lost)
+            node = self._nodes.read_present([path]).get(path)
+            before = None if node is None else _read(path, node)
+            if guard is None or (before and created_ms_of(before.datastream) >= created_ms_of(lost)):
+                return True
+            change = NewNode(path, document) if node is None else NodeWrite(path, document, node.version)
+            with suppress(AlreadyExists, NotFound, VersionConflict):  # another instance was faster
+                self._nodes.change_together((change, *guard))
+                return True
+        return False
+
+    def remove(self, name: DatastreamName) -> None:
+        """Remove a definition that is no longer lost. Idempotent."""
+        with suppress(NotFound):
+            self._nodes.delete(_path(name))
+
+    def forget(self, lost: StoredDatastream) -> None:
+        """Drop a lost definition permanently. Instances that still have the definition in memory then
+        consider it deleted. Raises NotFound, VersionConflict."""
+        datastream = lost.datastream
+        for attempt in range(_ATTEMPTS):
+            deletion = self._deletions.changes(datastream.name, created_ms_of(datastream))
+            try:
+                self._nodes.change_together((NodeDeletion(_path(datastream.name)), *deletion))
+            except (AlreadyExists, VersionConflict):
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
+
+def _path(name: DatastreamName) -> str:
+    return znodes.child(znodes.LOST, name)
+
+
+def _read(path: str, node: Node) -> StoredDatastream | None:
+    try:
+        datastream = from_document(znodes.decode(node.data, path))
+    except (DamagedState, InvalidRequest) as error:
+        _log.error("cannot read a lost definition", path=path, reason=damage_of(error))
+        return None
+    return StoredDatastream(datastream, node.version)

@@ -1,0 +1,63 @@
+"""Applies a reviewed plan, as one step of the leader. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.bulkheads import Bulkhead
+from mirror.coordination.plan_decision import Decision, World
+from mirror.coordination.proposals.proposal import Proposal, answer_shown, applied
+from mirror.coordination.proposals.proposal_store import ProposalStore
+from mirror.coordination.sentences.move_reason import move_reasons
+from mirror.coordination.stores.requests import ApplyRequest
+from mirror.errors import CoordinationError, IllegalTransition, Unreachable
+from mirror.model.plan import Plan, moves_between
+
+
+@dataclass(frozen=True)
+class Application:
+    """Result of a request to apply a plan. `decision`: decision to publish; None if there is nothing to
+    publish. `failure`: error; None if the request succeeds."""
+
+    request: ApplyRequest
+    decision: Decision | None = None
+    failure: Exception | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Description of the result after the decision is published."""
+        if self.decision is not None:
+            return self.decision.sentence
+        return f"plan {self.request.proposal} is in force"
+
+
+def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
+    """Return the result of the first request to apply a plan; None if no request to apply a plan is
+    queued."""
+    request = next((request for request in world.requests if isinstance(request, ApplyRequest)), None)
+    if request is None:
+        return None
+    with Bulkhead(through=(Unreachable, CoordinationError)) as reading:
+        return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
+    return Application(request, failure=reading.failure)
+
+
+def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
+    """Return the result of a request to apply a plan. The plan may already be in effect if an earlier leader
+    failed after publishing it."""
+    if _is_in_force(proposal, world.plan):
+        return Application(request)
+    found = applied(world, proposal, request, now_ms)
+    if isinstance(found, list):
+        return Application(request, failure=IllegalTransition("; ".join(found)))
+    moves = moves_between(world.plan.tasks, found.tasks)
+    shown = {proposal.group: answer_shown(proposal)}
+    reasons = move_reasons(moves, shown, world.plan, world.live)
+    return Application(request, Decision(found, found.reason, moves, shown, move_reasons=reasons))
+
+
+def _is_in_force(proposal: Proposal, plan: Plan) -> bool:
+    tasks = plan.by_task
+    is_placed = all(tasks.get(placement.task) == placement for placement in proposal.placed)
+    is_newer = plan.epoch > proposal.epoch or not (proposal.placed or proposal.gone)
+    return is_newer and is_placed and proposal.gone.isdisjoint(tasks)

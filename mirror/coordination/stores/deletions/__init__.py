@@ -1,1 +1,0 @@
-"""Deleted datastreams on record. Read `record.py`."""

@@ -1,1 +1,0 @@
-"""Retention limits per group in a folder of nodes, so that no group evicts another. Read `shares.py`."""

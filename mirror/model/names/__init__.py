@@ -1,1 +1,0 @@
-"""Rules for names that users choose. Read `look_alikes.py`."""
