@@ -11,9 +11,11 @@ from mirror.model.topics import TopicPartition
 
 
 class CopyHistory(NamedTuple):
-    """State of a lane. The comparison with an earlier state shows whether copied records may have been lost
-    in between. `life`: see `LaneProgress`. `losses`: number of losses so far. `target_id`: id of the
-    destination topic. `target_end`: end of the destination log, read before the checkpoint."""
+    """History of a lane, which shows whether copied records may have been lost since an earlier audit.
+
+    `life`: see `LaneProgress`. `losses`: number of data losses so far. `target_id`: id of the destination
+    topic. `target_end`: end of the destination log, read before the checkpoint.
+    """
 
     life: int
     losses: int
@@ -22,20 +24,22 @@ class CopyHistory(NamedTuple):
     target_end: int
 
     def continues(self, before: CopyHistory) -> bool:
-        """Return whether all records copied as of an earlier state may still exist."""
+        """Return whether no copied record can have been lost since an earlier history."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
 
 
 @dataclass(frozen=True)
 class PartitionVerdict:
-    """Result of one partition: the compared source and destination offsets, and the outcome. `problem`:
-    reason why the partition could not be compared.
+    """Result of the comparison of one partition.
+
+    `problem`: reason why the partition could not be compared, or an empty string.
 
     `left_out`: number of source records that were filtered or dead-lettered, according to the checkpoint;
     None without a stored state, because such records cannot be distinguished from missing records. `expired`:
-    number of copied offsets that only the destination has deleted, if this is permitted. `unjudged`: number
-    of source offsets after the checkpoint. `lane`: see `CopyHistory`.
+    number of copied offsets that the destination has deleted and the source still has, if this is permitted.
+    `unjudged`: number of source offsets after the checkpoint, which are not compared. `lane`: see
+    `CopyHistory`.
     """
 
     partition: TopicPartition
@@ -50,7 +54,7 @@ class PartitionVerdict:
 
     @property
     def missing(self) -> int:
-        """Number of missing records, including those that the lane never copied."""
+        """Number of missing records, including records that the lane never copied."""
         return self.comparison.found.counts.missing + self.comparison.uncopied.missing
 
     @property
@@ -68,12 +72,13 @@ class PartitionVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether source and destination differ only in records that were skipped intentionally."""
+        """Return whether source and destination are equal except for records that were left out
+        intentionally."""
         counts = self.comparison.found.counts
         return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the result as a JSON object."""
         found = self.comparison.found
         return {
             "topic": self.partition.topic,
