@@ -93,8 +93,9 @@ def _partition(job: VerifyJob, verdict: PartitionVerdict) -> dict[str, Any]:
 
 
 async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> list[TopicPartition]:
-    """Compare the records of a certificate again, and return the partitions with a different result. ¶ A
-    result may differ because records have expired in the meantime.
+    """Compare the records of a certificate again, and return the partitions with a different result.
+
+    A result may differ because records have expired in the meantime.
 
     Raises UnexpectedCluster, the errors of `certify`, and CorruptData if fields are missing.
     """

@@ -71,8 +71,10 @@ class TranslateJob:
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """Translation of one committed offset. ¶ `here`, `offset`: partition and offset on one cluster. `there`,
-    `becomes`: partition and offset on the other cluster.
+    """Translation of one committed offset.
+
+    `here`, `offset`: partition and offset on one cluster. `there`, `becomes`: partition and offset on the
+    other cluster.
 
     `precision`: precision of the result, see `lane.offset_map`. `present`: current offset of the group on the
     other cluster. `skipped`: reason why the offset is not committed; `becomes` may then be -1. `behind`: the
@@ -198,8 +200,9 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """Return the offsets to commit, sorted by partition. ¶ Raises NotFound for a group without committed
-    offsets.
+    """Return the offsets to commit, sorted by partition.
+
+    Raises NotFound for a group without committed offsets.
 
     `stored` must be read before `positions`, so that the stored progress can be behind the group's positions
     but never ahead.

@@ -77,12 +77,11 @@ class VerifyJob:
 
 
 Tell = Callable[[int, int, int], None]
-"""Callback that receives the number of compared partitions, the total number of partitions, and the number of
-offsets read from both logs."""
+"""Callback that receives the numbers of compared partitions, of all partitions, and of offsets read."""
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, reported to `on_progress` after each read."""
+    """Progress of a comparison, which is reported after each read."""
 
     def __init__(self, partitions: int, on_progress: Tell | None) -> None:
         self._partitions = partitions
@@ -90,12 +89,10 @@ class _ComparisonProgress:
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
-        """Report offsets that were read."""
         self._offsets += offsets
         self._report()
 
     def finished(self, partitions: int) -> None:
-        """Report partitions that were compared."""
         self._done += partitions
         self._report()
 
@@ -265,11 +262,8 @@ async def _end_now(side: LogRange) -> int:
 
 
 class _Sides(NamedTuple):
-    """Offset ranges to compare on both clusters.
-
-    `expired`: number of copied offsets that the destination has deleted and the source still has.
-    `origins_end`: see `comparison.compare`.
-    """
+    """Offset ranges to compare on both clusters. `expired`: number of copied offsets that the destination has
+    deleted and the source still has. `origins_end`: see `comparison.compare`."""
 
     source: LogRange
     target: LogRange
@@ -301,10 +295,8 @@ def _sides_within(
     stored: StoredCopy,
     logs: tuple[tuple[int, int], tuple[int, int]],
 ) -> _Sides:
-    """Return the offset ranges to compare.
-
-    `logs`: start and end offset of the source and destination logs.
-    """
+    """Return the offset ranges to compare. `logs`: start and end offset of the source and the destination
+    log."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
@@ -360,11 +352,11 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 async def audit_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare the records that a running datastream has copied, according to its checkpoints. ¶ A partition
-    without a checkpoint is not compared. A missing destination topic counts as empty.
+    """Compare the records that a running datastream has copied, according to its checkpoints.
 
-    A permanent error, such as a batch that cannot be decoded, is reported for its partition.
-    Raises Unreachable; TopicMissing if no topic is selected.
+    A partition without a checkpoint is not compared. A missing destination topic counts as empty. A permanent
+    error, such as a batch that cannot be decoded, is reported for its partition. Raises Unreachable;
+    TopicMissing if no topic is selected.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -406,10 +398,7 @@ async def audit_partition(
 async def ranges_between(
     bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the offset range between two timestamps, by partition.
-
-    Each end of the range is the offset of the first record at or after the timestamp.
-    """
+    """Return the offset range of the records between two timestamps, by partition."""
     source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
     places = await places_of(bench, job)
     ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
@@ -425,10 +414,8 @@ async def ranges_between(
 
 
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
-    """Return whether any record was copied, or there is no record to copy.
-
-    Raises Unreachable; TopicMissing if no topic is selected.
-    """
+    """Return whether any record was copied, or no record is to be copied. Raises the errors of
+    `places_of`."""
     places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):

@@ -159,7 +159,8 @@ class Auditor:
             self._settled.pop(key, None)
 
     def _state(self, key: LaneKey, job: VerifyJob) -> LaneAudit:
-        """Return the stored state of a lane if another instance has stored one, otherwise the cached state."""
+        """Return the state of a lane: the stored state if another instance has changed it, else the cached
+        state."""
         stored = self._log(job.destination).state(key)
         if key in self._states and stored == self._stored[key]:
             return self._states[key]
