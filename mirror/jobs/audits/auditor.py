@@ -187,7 +187,7 @@ class Auditor:
         return changed
 
     def _log_windows(self, lanes: AuditedLanes, keys: LaneKeys) -> LogWindows:
-        """Look up the event-time windows in which the last slices ended."""
+        """Return the lookup of the event-time windows of the next records."""
         known = {} if lanes.mode is AuditMode.FULL else self._windows
         starts_ms = {place: known[key] for place, key in keys.items() if key in known}
         positions = {place: self._states[keys[place]].position for place in starts_ms}

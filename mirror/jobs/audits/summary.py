@@ -114,7 +114,7 @@ def merged(audits: Iterable[TopicAudit]) -> list[TopicAudit]:
 
 
 def planned_audits(datastreams: Iterable[Datastream], plan: Plan) -> Iterator[TopicAudit]:
-    """Yield an empty audit for each topic in the plan.
+    """Yield an empty audit for each topic that should be audited.
 
     A topic then counts as complete only if an instance has audited its partitions.
     """

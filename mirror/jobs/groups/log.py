@@ -1,4 +1,4 @@
-"""The progress topic of a destination, with the records of all lanes and of synchronised consumer groups."""
+"""Reader of a progress topic that caches the records of lanes and of consumer groups."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class GroupLog(ProgressLog):
-    """Progress topic that caches every record. The first `catch_up` reads the whole topic. All followers of
-    a destination share one object."""
+    """Progress topic that caches every record.
+
+    The first `catch_up` reads the whole topic. All followers of a destination share one object.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, replication: int) -> None:
         super().__init__(cluster, topic, replication)
         self._keeps_all = True
 
     def main_record(self, key: LaneKey) -> bytes | None:
-        """Return the main record of a lane as of the last read of the topic."""
+        """Return the main record of a lane from the cache."""
         main = main_key(key)
         holders = self._holders(main)
         return self._parts[holders[0]].values[main] if holders else None
 
     def records_of(self, key: LaneKey) -> Mapping[bytes, bytes]:
-        """Return, by key, the records of all lanes in the partitions that have records of this lane."""
+        """Return the records of all lanes that are stored in the same partitions as this lane, by key."""
         return ChainMap(*(self._parts[number].values for number in self._holders(main_key(key))))
 
     def record(self, key: bytes) -> bytes | None:
-        """Return the record of a consumer group as of the last read of the topic."""
+        """Return the record of a consumer group from the cache."""
         holders = self._holders(key)
         return self._parts[holders[0]].values[key] if holders else None
 
     @property
     def keys(self) -> int:
-        """Number of keys of all kinds of records."""
+        """Number of keys in the cache."""
         return sum(len(part.values) for part in self._parts.values())
 
     def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
-        """Return, by key, the records of a group of datastreams except records of lanes."""
+        """Return the records of a group of datastreams by key, except records of lanes."""
         start = f"{group}/".encode()
         return {
             key: value
@@ -54,8 +56,10 @@ class GroupLog(ProgressLog):
         }
 
     def names(self, group: GroupName) -> set[str]:
-        """Return the names of consumer groups whose positions are stored for a group of datastreams. Skip
-        unreadable records. Raises NewerFormat."""
+        """Return the names of consumer groups with stored positions. Raises NewerFormat.
+
+        Unreadable records are skipped.
+        """
         names = set()
         for key, value in self.records_under(group).items():
             with suppress(CorruptData):
