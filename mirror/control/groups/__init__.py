@@ -1,1 +1,1 @@
-"""Groups of datastreams that share tasks: common rules, and atomic changes of all members."""
+"""Groups of datastreams that share tasks: rules for all members, and atomic changes of all members."""

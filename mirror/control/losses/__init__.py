@@ -1,1 +1,1 @@
-"""Use cases for datastreams that the coordination store has lost. Read `lost_datastreams.py`."""
+"""Operations on datastreams that the coordination store has lost. Start with `lost_datastreams.py`."""

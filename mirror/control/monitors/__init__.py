@@ -1,1 +1,1 @@
-"""Use cases of monitors, and permission for their actions. Read `acts.py`."""
+"""Operations of monitors, and the permission for rebalances by monitors. Start with `acts.py`."""

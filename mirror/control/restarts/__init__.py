@@ -1,3 +1,1 @@
-"""Checks whether a datastream may be restarted from the beginning. Imports the model and the shared state.
-Read `clusters.py`.
-"""
+"""Checks whether a datastream may be restarted from the beginning. Start with `clusters.py`."""
