@@ -72,6 +72,7 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """Return a sort key: operations in progress first, then by end time."""
+    """Return a sort key: the time of the operation. Operations without a time are still in progress, and
+    newest."""
     moments = [moment for moment in (operation.created_ms, operation.finished_ms) if moment is not None]
     return not moments, moments[0] if moments else 0, operation.id

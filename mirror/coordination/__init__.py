@@ -1,5 +1,5 @@
-"""Ownership of partitions: pure decisions, and the layout of the shared state.
+"""Assignment of partitions to instances: pure decisions, and the layout of the shared state.
 
-Imports ports, model and errors; access to the store is injected as `ports.NodeStore`. Read `planning.py` (the
-leader's decision), then `reconcile.py` (its execution by every instance).
+Imports ports, model and errors; access to the store is injected as `ports.NodeStore`. Start with
+`planning.py` (decisions of the leader), then read `reconcile.py` (execution by every instance).
 """

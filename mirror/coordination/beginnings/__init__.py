@@ -1,5 +1,6 @@
-"""Initial partitions of a datastream that starts at `latest`: only these partitions start at the end of their
-log.
+"""Initial partitions of datastreams that start at `latest`.
 
-Imports coordination's stores and model. Read `first_partitions.py`.
+Only the initial partitions start at the end of their log.
+
+Imports the stores of coordination and model. Start with `first_partitions.py`.
 """

@@ -1,4 +1,4 @@
-"""Long-running operations requested by users: identity, progress and outcome.
+"""Long-running operations that users request: identity, progress and result.
 
 Imports coordination's stores and model. Read `operation.py`.
 """

@@ -24,7 +24,7 @@ _NODE: Final = re.compile("p-[0-9]{10}")
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal, its id, and the node version at which it was read."""
+    """A proposal with its id and its node version."""
 
     identity: str
     proposal: Proposal
@@ -32,8 +32,7 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """Store of at most `KEPT_OF_GROUP` proposals of each group and `MOST_KEPT` in total; the oldest are
-    dropped."""
+    """Stores at most `KEPT_OF_GROUP` proposals per group and `MOST_KEPT` in total. The oldest are dropped."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -41,8 +40,7 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Store a proposal and return its id. Raises InvalidRequest if the proposal is too large for a
-        node."""
+        """Store a proposal, and return its id. Raises InvalidRequest if it does not fit into a node."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)
@@ -69,8 +67,10 @@ class ProposalStore:
             raise DamagedState(f"node {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
-        """Queue a request to apply a proposal, and return the request. A proposal can be applied only once.
-        Raises AlreadyExists."""
+        """Queue a request to apply a proposal, and return the request.
+
+        Raises AlreadyExists if an earlier request has applied the proposal.
+        """
         proposal = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)
         try:

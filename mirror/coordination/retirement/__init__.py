@@ -1,1 +1,1 @@
-"""Unused topics: observes topics, decides whether a topic is unused, and retires unused topics."""
+"""Unused topics: observation, the decision that a topic is unused, and the phases of its retirement."""
