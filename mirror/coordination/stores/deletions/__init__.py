@@ -1,1 +1,1 @@
-"""Deleted datastreams on record. Read `record.py`."""
+"""Records of deleted datastreams. Start with `record.py`."""

@@ -1,4 +1,4 @@
-"""Conversion of stored objects to JSON-ready values, and tolerant parsing of stored values.
+"""Converts stored objects to and from JSON. Parsing tolerates unknown fields.
 
-Imports the layout of znodes and model. Read `definition.py`.
+Imports the layout of znodes and model. Start with `definition.py`.
 """

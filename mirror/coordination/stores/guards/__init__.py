@@ -1,1 +1,1 @@
-"""Counters that detect concurrent changes of the same group or owner. Read `guard.py`."""
+"""Counters that detect concurrent changes of the same group or owner. Start with `guard.py`."""

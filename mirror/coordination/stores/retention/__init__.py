@@ -1,1 +1,2 @@
-"""Retention limits per group in a folder of nodes, so that no group evicts another. Read `shares.py`."""
+"""Limits on the number of nodes per group, so that no group evicts the nodes of another. Start with
+`shares.py`."""

@@ -1,4 +1,4 @@
-"""Limits the number of child nodes per group, below a node to which all groups write. Pure."""
+"""Limits the number of child nodes per group. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
     """Return the nodes to drop, oldest first.
 
-    `groups`: group of each node, oldest node first; `most_of`: maximum number of nodes of a group; `most`:
-    maximum number of nodes in total. If the total exceeds `most`, the oldest nodes of the groups with the
-    most nodes are dropped.
+    `groups`: group of each node, oldest node first. `most_of`: returns the maximum number of nodes of a
+    group. `most`: maximum number of nodes in total. If the total exceeds `most`, nodes are dropped from the
+    groups with the most nodes, oldest first.
     """
     by_group: dict[str, list[str]] = {}
     for node, group in groups.items():
