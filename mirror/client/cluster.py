@@ -38,16 +38,19 @@ COORDINATE: Final = "coordinate"
 """Role of a separate connection for coordinators, which may respond only after replication."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
-"""Maximum number of topics in a metadata request; a larger response would block the loop for too long."""
+"""Maximum number of topics in a metadata request. A larger response would block the event loop for too
+long."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""Minimum interval between connections for a role, as a broker may close each at its first request."""
+"""Minimum seconds between two connections for a role. A broker may close each connection at its first
+request."""
 
 
 class Cluster:
-    """State of one cluster, shared by all lanes. `topics`: metadata of the topics requested so far."""
+    """State of one cluster, shared by all lanes. `topics`: metadata of the topics that were requested so
+    far."""
 
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
@@ -65,9 +68,10 @@ class Cluster:
         self.reachability = Reachability(name)
         self.clocks = BrokerClocks()
         self.silent_since = inf
-        """Due time of the oldest outstanding response, or of the first late response of a slow broker."""
+        """Due time of the oldest outstanding response, or of the first late response of a slow broker
+        (monotonic seconds)."""
         self.silence = ""
-        """Description of the broker behind `silent_since` and of its delay."""
+        """Description of the delay in `silent_since`."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -85,7 +89,7 @@ class Cluster:
         return self._loop
 
     def pin(self, cluster_id: str) -> None:
-        """Use only brokers of the cluster with this id from now on; an empty id changes nothing."""
+        """Accept only brokers of the cluster with this id. An empty id changes nothing."""
         self._pinned = cluster_id or self._pinned
         if self._pinned and self.cluster_id not in ("", self._pinned):
             self.brokers, self.controller, self.cluster_id = {}, -1, ""
@@ -105,7 +109,7 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """Distinct addresses by broker id: discovered brokers, and bootstrap servers under negative ids."""
+        """Distinct addresses by broker id. Bootstrap servers have negative ids."""
         seeds = set(self._seeds.values())
         found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
         return {**self._seeds, **found}
@@ -121,7 +125,7 @@ class Cluster:
         return self._configs.aside.access.principal
 
     def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
-        """Return the error for an error code that this cluster returned. `right`: as for `error_of`."""
+        """Return the error for an error code from this cluster. `right`: see `error_of`."""
         return error_of(code, doing, message, right=right, principal=self.principal)
 
     @property
@@ -134,7 +138,7 @@ class Cluster:
         return self._configs.aside.throttling.take(self._loop.now())
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return (broker, leader epoch) from the latest metadata; None if there is no known leader."""
+        """Return the broker id of the leader and the leader epoch, or None if there is no known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -142,9 +146,9 @@ class Cluster:
         return (broker, epoch) if broker in self.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
+        """Update the leader of a partition from a response that contains the new leader (KIP-951).
 
-        `nodes`: addresses of the leaders in that response. Ignored unless `epoch` is newer.
+        `nodes`: addresses of the leaders in the response. Older epochs are ignored.
         """
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
@@ -167,7 +171,7 @@ class Cluster:
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """Return the highest version of a request that all connected brokers support.
+        """Return the highest version of an API that all connected brokers support.
 
         Without a connection, returns the last known version, or -1.
         """
@@ -184,7 +188,7 @@ class Cluster:
         return 0
 
     async def connection(self, broker: int, role: str) -> Connection:
-        """Return the connection to a broker for a role, opening it if needed. Raises Unreachable."""
+        """Return the connection to a broker for a role. Opens it if needed. Raises Unreachable."""
         place = (broker, role)
         known = self._connections.get(place)
         if known is not None and known.is_open:
@@ -252,7 +256,7 @@ class Cluster:
         return connection
 
     async def any_connection(self) -> Connection:
-        """Connect to any broker; try bootstrap servers last. Raises the error of the last attempt."""
+        """Connect to any broker, to bootstrap servers last. Raises the error of the last attempt."""
         for (_, role), connection in self._connections.items():
             if role == CONTROL and connection.is_open:
                 return connection
@@ -267,18 +271,20 @@ class Cluster:
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
-        """Send a request to a broker (None: any broker). Raises the errors of `Connection.call`."""
+        """Send a request to a broker, or to any broker if `broker` is None. Raises the errors of
+        `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Send a request to the controller, or with KRaft to a broker, which forwards the request."""
+        """Send a request to the controller. With KRaft, a broker forwards it."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Refresh the metadata of the brokers and of the given topics. Combines calls. Raises Unreachable."""
+        """Refresh the metadata of the brokers and of these topics. Raises Unreachable. Concurrent calls are
+        combined."""
         self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
@@ -309,13 +315,14 @@ class Cluster:
         return found
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Send a request to a coordinator; retry while it moves or loads. `error` extracts the code."""
+        """Send a request to a coordinator. Retry while the coordinator moves or loads. `error`: extracts the
+        error code from the response."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
     async def ask_coordinator_once(
         self, kind: int, key: str, call: Call[T], error: Callable[[T], int], role: str = COORDINATE
     ) -> T:
-        """Send a request to a coordinator without retries. Raises Unreachable if a retry may help."""
+        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
         try:
             answer = await self.ask(call, await self.coordinators.find(kind, key), role)
         except Unreachable:
@@ -330,9 +337,10 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Call `attempt` until success, a permanent error or a timeout (default: that of one request).
+        """Retry `attempt` until it succeeds, fails permanently, or times out.
 
-        Refreshes the topic's metadata between attempts, since its leader may have moved.
+        `seconds`: timeout (default: the timeout of one request). The metadata of `topic` is refreshed between
+        attempts, because its leader may have moved.
         """
         until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
@@ -357,10 +365,10 @@ class Cluster:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Return offsets by time (see `list_offsets`), requested from the leaders of the partitions.
+        """Return the offsets of partitions by timestamp (see `list_offsets`).
 
-        A partition without a response within `seconds` (default: the timeout of one request) gets an error
-        code. Raises Unreachable if no partition has a response.
+        `seconds`: timeout (default: the timeout of one request). A partition without a response gets an error
+        code. Raises Unreachable if no leader responds.
         """
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not wanted:
@@ -425,8 +433,11 @@ class Cluster:
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     async def _look_for_departures(self, late: Set[str], prompt: Set[str]) -> None:
-        """Ask another broker whether the cluster still lists those that do not respond: it does not list a
-        frozen one, whose partitions have other leaders. `prompt`: addresses to try first."""
+        """Check whether the cluster still lists brokers that do not respond.
+
+        Asks another broker, because the cluster no longer lists a frozen broker, whose partitions have new
+        leaders. `prompt`: addresses to query first.
+        """
         self._looked_at = inf
         others = {address_of(*where): broker for broker, where in self.brokers.items()}
         for name in sorted(others.keys() - late, key=lambda name: name not in prompt):

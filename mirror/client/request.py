@@ -1,4 +1,4 @@
-"""Encoded requests, as connections send them."""
+"""Encoded requests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ OnFailure = Callable[[HeadraceError], None]
 class Request:
     """An encoded request.
 
-    `on_answer` is called with the response body and with the buffer that contains the body; the callback may
-    retain the buffer. Either `on_answer` or `on_failure` is called, exactly once. `wait_seconds`: maximum
-    wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
-    does not indicate the broker's health. `most_bytes`: maximum size of the response. `is_incomplete`: the
-    end of the body follows with `Connection.complete`; `size` includes the end.
+    Either `on_answer` or `on_failure` is called, exactly once. `on_answer`: receives the response body and
+    the buffer that contains it, which it may retain. `wait_seconds`: maximum time that the broker may wait
+    before it responds, to which `timeout_seconds` is added; None if the response time does not indicate the
+    health of the broker. `most_bytes`: maximum size of the response. `is_incomplete`: the end of the body
+    follows with `Connection.complete`. `size`: total size, including this end.
     """
 
     api: int
@@ -40,7 +40,7 @@ class Request:
 
 
 def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
-    """Split buffers so that the second part has the last `size` bytes, or all bytes if there are fewer."""
+    """Split buffers into two parts, of which the second has the last `size` bytes."""
     front, end = list(buffers), list[Buffer]()
     while front and size:
         last = memoryview(front.pop())
@@ -53,5 +53,5 @@ def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[
 
 
 def unusable_response(name: str, error: Exception) -> CorruptData:
-    """Return the error for a response that could not be processed because of `error`."""
+    """Return the error for a response whose processing raised `error`."""
     return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

@@ -1,9 +1,8 @@
-"""Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
+"""Loop of an instance: joins the service, follows plans, and releases lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. All workers are killed
-if the store has not responded for longer than the lease allows (by this instance's clock), or if the session
-has ended. No other instance may start their lanes before all workers are killed. The instance then joins
-again.
+One thread makes all decisions. Watches, session changes and workers only put items into its inbox. All
+workers are killed if the session has ended, or if the coordination store has not responded for longer than
+the lease allows. Only then may other instances start their lanes. The instance then joins again.
 """
 
 from __future__ import annotations
@@ -42,13 +41,16 @@ _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
 """Response time of the coordination store above which the store is reported as slow."""
 _SESSION_PART: Final = "coordination session"
-"""Part of health that reports a slow store."""
+"""Component of the health report for a slow coordination store."""
 _LEAVE: Final = "leave"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of this instance. `incarnation` distinguishes this process from all others with its name."""
+    """Identity of this instance.
+
+    `incarnation`: distinguishes this process from other processes with the same name.
+    """
 
     name: InstanceName
     host: str
@@ -104,21 +106,19 @@ class Follower(BackgroundThread):
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last iteration of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped while the store was
-        unavailable, until the instance knows its assignment again.
+        Includes lanes that wait for a worker process. Also includes lanes that were stopped while the
+        coordination store was unavailable, until the instance knows its assignment again.
         """
         return self._lanes_seen
 
     @property
     def in_time(self) -> LanesInTime:
-        """Summary of the lanes without late records, as of the last iteration of the loop. Safe to read from
-        any thread."""
+        """Summary of the lanes without late records. Safe to read from any thread."""
         return self._in_time_seen
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """Numbers of measurements and events that this instance could not deliver, by kind. Safe to read from
-        any thread."""
+        """Number of measurements and events that this instance could not deliver, by kind. Thread-safe."""
         return self._drops_seen
 
     @property
@@ -146,11 +146,11 @@ class Follower(BackgroundThread):
 
     @property
     def has_drained(self) -> bool:
-        """True if `drain` was called and no task remains that another instance could take."""
+        """True if `drain` was called and no task remains that another instance could run."""
         return self._drained.is_set()
 
     def wake(self) -> None:
-        """Note that the shared state changed. Called by watches, from any thread."""
+        """Signal a change of the shared state. Called by watches, from any thread."""
         self._inbox.put("wake")
 
     def session_changed(self, state: SessionState) -> None:
@@ -162,8 +162,8 @@ class Follower(BackgroundThread):
     def attend(self) -> None:
         """Extend the leases while an iteration of the loop waits for the coordination store.
 
-        Every thread that waits for the store calls this periodically, because with slow responses an
-        iteration with many requests takes longer than a lease. A call has an effect only in the thread that
+        Every thread that waits for the store calls this method periodically. If the store is slow, an
+        iteration with many requests takes longer than a lease. The call has an effect only in the thread that
         runs the current iteration.
         """
         if threading.get_ident() == self._turning:
@@ -177,8 +177,10 @@ class Follower(BackgroundThread):
         super().start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Request that the tasks of this instance move to other instances. Wait until the tasks have moved,
-        or until no other instance can run these tasks."""
+        """Move the tasks of this instance to other instances.
+
+        Waits until the tasks have moved, or until no other instance can run them.
+        """
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -191,7 +193,10 @@ class Follower(BackgroundThread):
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Run the loop once, waiting at most `wait_seconds` for an item of the inbox."""
+        """Run one iteration of the loop.
+
+        `wait_seconds`: maximum time to wait for an item in the inbox.
+        """
         self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
@@ -254,7 +259,10 @@ class Follower(BackgroundThread):
         self._extend_lease()
 
     def _extend_lease(self) -> None:
-        """Extend leases according to the last contact, unless that contact belongs to a later session."""
+        """Extend the leases of the workers after the last contact with the store.
+
+        Does nothing if this contact belongs to a later session.
+        """
         self._lease.renew()
         until = self._lease.ends_at()
         if self._me is not None and self._losses == self._losses_noted:
@@ -272,8 +280,10 @@ class Follower(BackgroundThread):
         self._callbacks.membership_changed(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the lanes that this instance has given up. While the store is unreachable, it is unknown
-        whether another instance copies these lanes."""
+        """Record the lanes that this instance has given up.
+
+        While the store is unreachable, Headrace does not know whether another instance copies these lanes.
+        """
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -283,8 +293,7 @@ class Follower(BackgroundThread):
         self._given_up = {**self._given_up, **lanes}
 
     def _report_losses(self) -> None:
-        """Report lost worker processes. After an error, the lanes are reported again in the next iteration of
-        the loop."""
+        """Report lost worker processes. After an error, the next iteration retries."""
         losses = self._supervisor.losses
         if losses:
             self._callbacks.report_losses(tuple(losses))
@@ -323,8 +332,8 @@ class Follower(BackgroundThread):
     def _join(self) -> None:
         """Join the live instances, unless another process has the same name.
 
-        Waits for the workers first: a live instance gets partitions, and these would not be copied until
-        workers run.
+        Waits for the workers first. A live instance gets partitions, and they would not be copied without
+        workers.
         """
         if not self._supervisor.is_ready:
             self._trouble = "waiting for the workers to start"
@@ -347,8 +356,7 @@ class Follower(BackgroundThread):
         self._callbacks.membership_changed(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Continue to leave until the leader has moved the tasks of this instance, and this instance has
-        released them."""
+        """Continue to leave, until the tasks have moved and this instance has released them."""
         if not self._is_leaving or self.has_drained:
             return
         self._members.begin_to_leave(me)
@@ -390,7 +398,7 @@ class Follower(BackgroundThread):
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """Report a slow store, as a warning while it responds within the lease: copying continues."""
+        """Report a slow store as a warning, because copying continues."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
             reason = "has not responded for longer than the lease; lanes stop"

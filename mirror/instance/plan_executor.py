@@ -1,8 +1,8 @@
-"""Carries out the plan on one instance: applies the decisions of `coordination.reconcile`.
+"""Executes the plan on one instance, according to `coordination.reconcile`.
 
-Each call of `obey` is one round: read changes, stop surplus lanes, publish the holding of this instance, read
-the holdings of other instances, and start lanes that no other instance holds. If a round fails, the next
-round continues.
+Each call of `obey` is one round. A round reads changes, stops surplus lanes, publishes the holding of this
+instance, reads the holdings of other instances, and starts lanes that no other instance holds. If a round
+fails, the next round continues.
 """
 
 from __future__ import annotations
@@ -50,19 +50,21 @@ _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
 _COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
-"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read, so that
-constant changes leave most of the CPU time for REST."""
+"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read.
+
+This leaves most of the CPU time for REST if definitions change constantly.
+"""
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Lanes that start within this time after the loss of an instance count as taken over from that instance."""
+"""Time after the loss of an instance within which newly started lanes count as taken over from it."""
 
 
 @dataclass(frozen=True)
 class FollowerCallbacks:
-    """Functions that the follower calls on its thread.
+    """Callbacks that the follower calls on its thread.
 
-    `membership_changed` gets the membership of this instance, or None if it has none. `report_losses` stores
-    and publishes lost worker processes. `event_drops` returns the drops of events of this process.
+    `membership_changed`: receives the membership of this instance, or None. `report_losses`: stores and
+    publishes lost worker processes. `event_drops`: returns the number of dropped events of this process.
     """
 
     membership_changed: Callable[[LiveInstance | None], None]
@@ -72,7 +74,7 @@ class FollowerCallbacks:
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores that an instance reads and writes, and the functions that it calls."""
+    """Stores that an instance reads and writes, and its callbacks."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -87,8 +89,9 @@ class SharedState:
 
 
 class PlanExecutor:
-    """Executes plans. Used by the follower's thread. `wake` is called, from any thread, when shared state
-    changes.
+    """Executes plans. Used by the follower's thread.
+
+    `wake`: called from any thread when the shared state has changed.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state that was read from the coordination store or published there."""
+        """Discard all state that was read from or written to the coordination store."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -128,21 +131,21 @@ class PlanExecutor:
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self.definitions: Definitions | None = None
-        """All definitions, as last read; None before the first read after joining."""
+        """All definitions, as last read. None before the first read after joining."""
         self._rests_until = 0.0
 
     def joined(self) -> None:
-        """Note that the instance has just joined, and therefore has published an empty holding."""
+        """Record that the instance has just joined, with an empty holding."""
         self._announced = Holding()
         self._is_stale, self._rests_until = True, 0.0
 
     def look_again(self) -> None:
-        """Note that the shared state may have changed."""
+        """Record that the shared state may have changed."""
         self._is_stale = True
 
     @property
     def looks_again_in(self) -> float | None:
-        """Seconds until a round reads pending changes; None if no read is postponed."""
+        """Seconds until the next read of pending changes, or None if no read is postponed."""
         return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     @property
@@ -167,7 +170,7 @@ class PlanExecutor:
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes assigned to this instance that have not started, and that no other instance seems to run."""
+        """Lanes assigned to this instance that neither it nor another instance runs."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -177,7 +180,7 @@ class PlanExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """True if the latest plan that was read assigns no lane to this instance, and no lane runs."""
+        """True if the latest plan assigns no lane to this instance, and no lane runs."""
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
@@ -210,7 +213,7 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Publish the demand, stalled lanes and throttled lanes of this instance every few seconds."""
+        """Publish the load, stalled lanes and throttled lanes of this instance every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
@@ -233,8 +236,10 @@ class PlanExecutor:
         self._share_costs(me, now)
 
     def _share_costs(self, me: LiveInstance, now: float) -> None:
-        """Publish the cost of copying on this instance, after restoring the state that was published before a
-        restart."""
+        """Publish the cost of copying on this instance.
+
+        First restores the costs that were published before a restart.
+        """
         book = self._supervisor.costs
         if self._costs_due is None:
             book.restore(self._shared.costs.of(me.name))
@@ -246,12 +251,12 @@ class PlanExecutor:
                 self._shared.costs.put(me.name, book.hours)
 
     def _note_plan(self) -> None:
-        """Note a new plan. Called by a watch, from any thread."""
+        """Record a new plan. Called by a watch, from any thread."""
         self._is_plan_new = True
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:
-        """Read the plan and definitions, and recompute the desired lanes if either differs.
+        """Read the plan and the definitions, and recompute the desired lanes after a change.
 
         Raises SessionLost if this instance is no longer live in the coordination store.
         """
@@ -280,8 +285,10 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes. Running lanes that can no longer be described to a worker continue
-        unchanged."""
+        """Set the desired lanes.
+
+        A running lane whose spec cannot be built any longer continues unchanged.
+        """
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
@@ -291,8 +298,8 @@ class PlanExecutor:
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
         """Start the missing lanes that no other instance holds.
 
-        Holdings are read after this instance has published its own. So this instance sees the holdings of
-        instances that published before it, and instances that publish later see its holding.
+        Call this after the holding of this instance was published. This instance then sees every holding that
+        was published earlier, and instances that publish later see its holding.
         """
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
@@ -319,8 +326,7 @@ class PlanExecutor:
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
     def _loss(self) -> LaneLoss | None:
-        """Return the recent loss of an instance from which lanes are taken over now; None if there was
-        none."""
+        """Return the recent loss of an instance whose lanes are taken over now, or None."""
         now_ms = self._clock.now_ms()
         lost = [
             (departure.left_ms, name)
@@ -334,5 +340,5 @@ class PlanExecutor:
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """Return the parts of a plan from which lanes are computed."""
+    """Return the parts of a plan that determine the lanes."""
     return plan.tasks, plan.excluded

@@ -29,17 +29,21 @@ from mirror.worker.protocol import (
 )
 
 _DROPS_SECONDS: Final = 1.0
-"""Interval at which the worker reads the number of dropped records from the sink."""
+"""Seconds between reads of the number of dropped records from the sink."""
 _SUMS_SECONDS: Final = 0.5
 _SUMS_SHARE: Final = 0.005
-"""Maximum share of time for computing sums. With very many lanes, the sums are computed less often."""
+"""Maximum share of time for computing sums. With many lanes, they are computed less often."""
 
 
 class WorkerReports(Protocol):
-    """Reports that the loop requests in every iteration, and before and after the engine is closed."""
+    """Source of the worker's reports, which the loop requests in every iteration and when it closes the
+    engine."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return the messages due at this time, in monotonic seconds."""
+        """Return the messages that are due.
+
+        `now`: monotonic seconds.
+        """
         ...
 
     def closing(self) -> Sequence[Message]:
@@ -47,13 +51,15 @@ class WorkerReports(Protocol):
         ...
 
     def closed(self) -> Sequence[Message]:
-        """Return the last messages."""
+        """Return the last messages, after the engine was closed."""
         ...
 
 
 class MetricReports:
-    """Reports for the service: writes measurements of lanes to the sink, and sends rates and sums to the
-    control process."""
+    """Reports for the service.
+
+    Writes measurements of lanes to the sink, and sends rates and sums to the control process.
+    """
 
     def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
         self._engine = engine
@@ -64,11 +70,10 @@ class MetricReports:
         self._next_drops = 0.0
         self._waited = waited_seconds()
         self._drops = Drops()
-        """Dropped records, as last reported to the control process."""
+        """Number of dropped records, as last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return measurements once per interval, and the number of records that the sink has dropped if it
-        has changed."""
+        """Return measurements once per interval, and the number of dropped records after a change."""
         dropped = self._dropped(now)
         if now < self._next:
             return dropped
@@ -99,15 +104,17 @@ class MetricReports:
         return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting, limited),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
-        """Return the share of the interval spent waiting for a core; the engine runs in the calling
-        thread."""
+        """Return the share of the interval in which the calling thread waited for a core.
+
+        The engine runs in this thread.
+        """
         before, self._waited = self._waited, waited_seconds()
         if before is None or self._waited is None or not metrics:
             return None
         return (self._waited - before) * 1000 / max(metrics[0].interval_ms, 1)
 
     def closed(self) -> Sequence[Message]:
-        """Return nothing: lane events report the end of lanes."""
+        """Return nothing, because lane events report the end of lanes."""
         return ()
 
 
@@ -122,7 +129,7 @@ class CopyReports:
         self._next = 0.0
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return reports of stopped lanes immediately, and sums twice per second."""
+        """Return reports of stopped lanes at once, and sums twice per second."""
         final = self._final()
         if now < self._next:
             return final
@@ -135,11 +142,11 @@ class CopyReports:
         return (*final, CopySums(records, size, sums.lag, sums.fenced, throttled, sums.unknown))
 
     def closing(self) -> Sequence[Message]:
-        """Return no reports: closing ends all lanes, and `closed` reports their ends."""
+        """Return nothing, because `closed` reports the lanes."""
         return ()
 
     def closed(self) -> Sequence[Message]:
-        """Return reports of all lanes, including lanes that the deadline has interrupted."""
+        """Return reports of all lanes, including those that the deadline has interrupted."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
         return (*self._final(), *_documents(self._engine.reports()), done)
@@ -161,8 +168,10 @@ def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
 
 
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
-    """Return the number of cores in use, from the CPU time that the lanes' measurements contain. None if no
-    lane has copied anything."""
+    """Return the number of cores in use, from the CPU time in the measurements.
+
+    Returns None if no lane has copied anything.
+    """
     spent = sum(metric.cpu_ms for metric in metrics)
     return spent / max(metrics[0].interval_ms, 1) if spent else None
 

@@ -1,5 +1,7 @@
-"""Decisions about a worker across restarts: when to kill its process, and when to start the next process.
-No I/O and no clock: times are arguments, in monotonic seconds."""
+"""Decides when to kill a worker process, and when to start the next one. Pure.
+
+Times are in monotonic seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +11,42 @@ from typing import Final
 
 _LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""Run time after which the count of failures is reset: a later crash is not related to the start of the
-process."""
+"""Run time after which the count of failures is reset, because a later crash is not related to the start."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
-"""Time after which a worker that reads no messages counts as hung. Reading checkpoints may take half of this
-time."""
+"""Seconds after which a worker that reads no messages counts as hung.
+
+Reading checkpoints may take half of this time.
+"""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
-"""Maximum time to read the last messages of a worker after its exit."""
+"""Maximum seconds to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Maximum silence that is counted between two checks. During a longer gap, this process was frozen or had no
-CPU, and messages of the worker may still be unread."""
+"""Maximum silence in seconds that is counted between two checks.
+
+During a longer gap, this process was frozen or had no CPU, and messages of the worker may still be unread.
+"""
 _BUSY_SHARE: Final = 0.05
-"""Share of a core above which a silent worker counts as computing. A frozen or hung worker uses no CPU."""
+"""Share of a core above which a silent worker counts as busy. A frozen or hung worker uses no CPU."""
 _BUSY_PATIENCE: Final = 3.0
-"""Factor by which the silence limit is multiplied for workers that are computing or starting. Within this
-time, the watchdog in the worker ends an endless loop and logs its stack."""
+"""Factor for the silence limit of workers that are busy or starting.
+
+Within this time, the watchdog of the worker ends an endless loop and logs its stack.
+"""
 
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """State of a worker across restarts of its process. `generation`: number of the current process, starting
-    at 1. `data_plane`: data plane that the process reported; empty until the process is ready. `failures`:
-    consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at which a process that
-    was requested to exit is killed. `deaf_seconds`: time for which the process has not read any message.
-    `cpu_at`: seconds of silence and CPU seconds when the process last computed. `is_silenced`: whether the
-    process was killed because of silence. `over_since`: time at which the exit of the process was first
-    observed. `starved`: number of consecutive processes that exited because of an expired lease although the
-    control process had a lease. `has_started`: whether any process of the worker has been ready. `is_unborn`:
-    whether the system could not start the latest process."""
+    """State of a worker across restarts of its process.
+
+    `generation`: number of the current process, starting at 1. `data_plane`: reported data plane, empty until
+    the process is ready. `failures`: consecutive crashes. `deaths`: crashes since the instance started.
+    `end_by`: time at which a process that was requested to exit is killed. `deaf_seconds`: time for which the
+    process has read no message. `cpu_at`: seconds of silence, and CPU seconds, when the process was last
+    busy. `is_silenced`: the process was killed because of silence. `over_since`: time at which the exit of
+    the process was first observed. `starved`: number of consecutive processes whose lease expired although
+    the control process had a lease. `has_started`: any process of the worker has been ready. `is_unborn`: the
+    system could not start the latest process.
+    """
 
     number: int
     restart_delay_seconds: float
@@ -74,8 +83,10 @@ class WorkerSlot:
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
-        """Record the exit of the process; return the delay of the next start in seconds. The delay doubles
-        with each failure."""
+        """Record the exit of the process, and return the delay of the next start in seconds.
+
+        The delay doubles with each failure.
+        """
         is_steady = self._is_steady(now)
         self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
@@ -91,13 +102,11 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Record that the process has exited because its lease expired, although the control process had a
-        lease."""
+        """Record an exit because of an expired lease, although the control process had a lease."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Return whether leases have expired repeatedly (see `starve`), and no process has run for long since
-        then."""
+        """Return whether leases have expired repeatedly, and no process has run for long since then."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
@@ -119,15 +128,20 @@ class WorkerSlot:
         return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
 
     def is_over(self, now: float) -> bool:
-        """Return whether the wait for the end of the channel has timed out after the exit of the process. A
-        child of the process may keep the other end of the channel open."""
+        """Return whether the process has exited and the wait for the end of its channel has timed out.
+
+        A child of the process may keep the channel open.
+        """
         if self.over_since is None:
             self.over_since = now
         return now - self.over_since >= _LAST_WORDS_SECONDS
 
     def listen(self, now: float, beats: int, taken: int | None = None) -> None:
-        """Update the times for which the worker has sent nothing and read nothing. `beats`: number of reads
-        from the worker. `taken`: number of chunks that the worker has read; None if no message is pending."""
+        """Update for how long the worker has sent nothing and read nothing.
+
+        `beats`: number of reads from the worker. `taken`: number of chunks that the worker has read; None if
+        no message is pending.
+        """
         waited, self.listened_at = now - self.listened_at, now
         if self.heartbeats != beats or self.is_ending:
             self.heartbeats, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
@@ -139,7 +153,7 @@ class WorkerSlot:
 
     @property
     def is_silent(self) -> bool:
-        """True if the process is running and has sent nothing for half of its silence limit."""
+        """True if the process has sent nothing for half of its silence limit."""
         return self.is_running and self.silent_seconds >= self._limit / 2
 
     @property
@@ -147,9 +161,11 @@ class WorkerSlot:
         return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
-        """Return whether the process counts as hung: it has sent nothing for too long, although the control
-        process was reading, and the process is not computing. A process that is computing gets more time.
-        `cpu_seconds`: function that returns the CPU time of the process; None if unknown."""
+        """Return whether the process has sent nothing for too long and is not busy.
+
+        Time in which the control process was not reading is not counted. A busy process gets more time.
+        `cpu_seconds`: returns the CPU time of the process, None if unknown.
+        """
         if self.is_silenced or not self.is_silent:
             return False
         limit = self._limit
@@ -158,7 +174,7 @@ class WorkerSlot:
         return self.is_silenced
 
     def _is_busy(self, cpu: float | None) -> bool:
-        """Return whether the process has computed in the last half of its silence limit."""
+        """Return whether the process was busy in the last half of its silence limit."""
         limit = self._limit
         since, before = self.cpu_at
         if cpu is not None and (not since or cpu - before >= _BUSY_SHARE * limit / 2):

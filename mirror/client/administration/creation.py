@@ -1,4 +1,4 @@
-"""Creates a topic, although the cluster may reject some of the topic's settings."""
+"""Creates a topic even if the cluster rejects some of its settings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from mirror.protocol.control.topics import TopicOutcome, create_topic
 
 
 class TopicCreation(NamedTuple):
-    """Result of a creation. `adjustments`: a sentence for each setting that was clamped or omitted."""
+    """Result of a creation.
+
+    `adjustments`: a message for each setting that was clamped or omitted.
+    """
 
     outcome: TopicOutcome
     adjustments: tuple[str, ...] = ()
 
 
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> TopicCreation:
-    """Create the topic; clamp or omit each setting that the broker rejects.
+    """Create a topic. Clamp or omit settings that the broker rejects.
 
-    Never omits the settings without which copies would differ from the source (`FORCED_SETTINGS`). Raises
+    `FORCED_SETTINGS` are never omitted, because copies would differ from the source without them. Raises
     Unreachable.
     """
     settings, reasons = dict(topic.settings), dict[str, str]()

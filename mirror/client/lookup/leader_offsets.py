@@ -1,4 +1,4 @@
-"""ListOffsets requests: one request to each leader of the partitions."""
+"""Sends ListOffsets requests to the leaders of partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Leaders(Protocol):
         ...
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return (broker, leader epoch)."""
+        """Return the broker id of the leader and the leader epoch."""
         ...
 
     async def ask(self, call: Call[T], broker: int | None = None) -> T:
@@ -41,7 +41,7 @@ class Leaders(Protocol):
 async def ask_leaders(
     cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, *, committed: bool
 ) -> list[int]:
-    """Send one request to every leader, concurrently; return the error codes for which a retry may help."""
+    """Send one request to every leader, concurrently. Return the error codes for which a retry may help."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     again: list[int] = []
     for place, when in missing.items():

@@ -1,4 +1,4 @@
-"""Creates and extends the destination topics of one datastream, each independently."""
+"""Creates and extends the destination topics of one datastream."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
-"""Topics that datastreams must not copy yet, or must copy only in part."""
+"""Topics that datastreams must not copy yet, or only partly."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
 _RETRY_SECONDS: Final = 60.0
-"""Interval between attempts at topics that the destination rejects."""
+"""Seconds between attempts to create or extend a topic that the destination rejects."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
     """Rules for changes at destinations.
 
-    `bound`: clusters that may be read and written. `claims`: owners of topics. `most_partitions`: maximum
-    number of partitions of a created or extended topic. `own`: Headrace's own topics in the settings.
-    `adopts`: returns whether a datastream may write to existing topics. `objection`: returns the part of a
-    stored definition that would now be rejected. `refusal`: returns why a datastream is not mirrored at all,
-    or an empty text. `postponed`: returns the partitions of selected topics that must not be copied yet
-    because of quotas; older datastreams have precedence. If `postponed` is None, all partitions are copied.
+    `bound`: bound cluster ids. `claims`: records of created and adopted topics. `most_partitions`: maximum
+    partition count of a created or extended topic. `own`: internal topics of Headrace in the settings.
+    `adopts`: returns whether a datastream may write to existing topics. `objection`: returns why a stored
+    definition would now be rejected. `refusal`: returns why a datastream is not mirrored, or an empty string.
+    `postponed`: returns the partitions that must not be copied yet because of quotas; None without quotas.
     """
 
     bound: BoundClusters
@@ -59,7 +58,7 @@ class TopicRules:
 class PreparationQuery:
     """Input of the preparation of a destination.
 
-    Counts and limits are compared by identity: an identical object means no change.
+    Counts and limits are compared by identity. The same object means no change.
     """
 
     datastream: Datastream
@@ -80,8 +79,8 @@ class PreparationQuery:
 class Preparation:
     """State of a datastream's destination after preparation.
 
-    `wanted`: required partition counts at the destination. `present`: partition counts of all topics at the
-    destination. `short`: shortfall by source topic.
+    `wanted`: required partition counts at the destination. `present`: existing partition counts at the
+    destination. `short`: source topics whose destination topic has too few partitions.
     """
 
     question: PreparationQuery
@@ -98,8 +97,7 @@ class Preparation:
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Return whether the topics at the destination have been neither deleted nor extended since the
-        preparation."""
+        """Return whether no topic was deleted or extended at the destination since the preparation."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -118,10 +116,10 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
+    """Create and extend topics. Return the changes, and the new state of the destination.
 
-    `mirrored`: partition counts of source topics. Raises the error of any other request that a cluster
-    rejects or does not respond.
+    `mirrored`: partition counts of source topics. A rejected topic counts as a topic with too few partitions.
+    Raises the errors of all other requests.
     """
     datastream = preparation.question.datastream
     rules.bound.require(datastream.destination, destination.cluster_id())
@@ -162,13 +160,16 @@ def prepare(
 
 
 def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: bool) -> TopicDescription | None:
-    """Return the settings of any topic of the destination, which contain the defaults of its brokers."""
+    """Return the description of any topic of the destination, which contains the broker defaults."""
     names = [min(present)] if is_needed and present else []
     return next(iter(destination.describe(names).values()), None) if names else None
 
 
 def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str]) -> str:
-    """Create or extend one topic. Return the reason if the destination rejects it. Raises Unreachable."""
+    """Create or extend one topic. Raises Unreachable.
+
+    Returns the reason if the destination rejects the topic, otherwise an empty string.
+    """
     try:
         if item.create:
             adjustments += destination.create(item.topic)

@@ -1,4 +1,4 @@
-"""The leader's view of the Kafka clusters: source topics and their copies at the destinations."""
+"""Leader's view of the Kafka clusters: source topics, and destination topics."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Topics named by a datastream but not listed by its source.
+    """Topics that a datastream names but its source does not list.
 
-    `found`: topics of `names` that this service was not authorized to describe at `requested_at`.
+    `found`: topics of `names` that Headrace was not authorized to describe at `requested_at`.
     """
 
     names: frozenset[str]
@@ -49,7 +49,7 @@ class _Hidden:
 
 
 class TopicDiscovery:
-    """Reads clusters at most once per interval; a slow cluster does not delay other clusters."""
+    """Reads clusters at most once per interval. A slow cluster does not delay the others."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TopicDiscovery:
         self.claims = rules.claims
         self._interval = interval_seconds
         self.illegal_topics: Mapping[ClusterRef, int] = {}
-        """Number of topics in each cluster's last list with names that Kafka does not allow."""
+        """Number of topics with illegal names in the last topic list of each cluster."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
         self._requested_at: dict[ClusterRef, float] = {}
@@ -84,19 +84,21 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Return the result of a request that does not list topics. Each cluster has a separate thread for
-        these requests. Raises the exception of the request, and CallPending if its result did not arrive in
-        time."""
+        """Run a request that does not list topics, and return its result.
+
+        Each cluster has a separate thread for such requests. Raises the error of the request; CallPending if
+        the result did not arrive in time.
+        """
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Register a topic to which the service itself writes; `ensure_own_topics` creates the topic."""
+        """Register an internal topic, which `ensure_own_topics` creates."""
         self._own_topics[topic.name] = (cluster, topic)
 
     def ensure_own_topics(self) -> None:
-        """Create the service's topics; the next call retries the topics that could not be created."""
+        """Create the registered internal topics. The next call retries after a failure."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             with (
                 suppress(CallPending),
@@ -123,11 +125,11 @@ class TopicDiscovery:
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
-        """Source clusters whose last request failed, with the errors."""
+        """Error of the last request to each failing source cluster."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the partition counts by topic; clusters that cannot be read now are missing."""
+        """Return the partition counts by cluster and topic. Unavailable clusters are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
@@ -135,16 +137,16 @@ class TopicDiscovery:
         return self.known_topics(clusters)
 
     def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Return the latest topics of clusters; a cluster whose last request failed is missing."""
+        """Return the last known partition counts. A cluster whose last request failed is missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
-        """Return the error that made a cluster's topics unknown."""
+        """Return why the topics of a cluster are unknown."""
         found = self._problems.get(cluster)
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of the given clusters; clusters that never responded are missing."""
+        """Return the last known ids of clusters. A cluster that has never responded is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
@@ -155,14 +157,14 @@ class TopicDiscovery:
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
     ) -> tuple[TopicWork, ...]:
-        """Create and extend destination topics, and return the completed work.
+        """Create and extend destination topics, and return the changes.
 
-        Raises the errors of the destination, and of the source if its topics are unknown; CallPending while
+        Raises the errors of the destination; those of the source if its topics are unknown; CallPending while
         the work is in progress.
 
-        The destination is read only if a topic is missing or the source has changed since the last success,
-        and every ten minutes, because an operator may have changed a topic there. `written`: source topics
-        that the datastream's group is copying.
+        `written`: returns the source topics that the group is copying. The destination is read if a topic is
+        missing, if the source has changed since the last success, and every ten minutes, because an operator
+        may have changed a topic there.
         """
         source_counts = self._judged.get(datastream.source)
         if source_counts is None:
@@ -203,8 +205,8 @@ class TopicDiscovery:
     ) -> None:
         """Set the topics that datastreams must not copy, and the topics that wait for a quota.
 
-        `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
-        evaluated.
+        `topics`: the topics that were checked. Newer topics are not prepared and not planned before they are
+        checked.
         """
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
@@ -212,13 +214,15 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied. Destinations are not extended for partitions
-        that wait for a quota."""
+        """Return the number of partitions that may be copied.
+
+        Destination topics are not extended for partitions that wait for a quota.
+        """
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts by topic on which the last verdict was based.
+        """Return the partition counts that the last check of routes used.
 
         Clusters whose topics were unknown at that time are missing.
         """
@@ -244,8 +248,10 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream. Topics are not prepared while all their partitions wait for a
-        quota."""
+        """Return the limits of a datastream.
+
+        A topic is not prepared while all its partitions wait for a quota.
+        """
         waits = self._waiting.get(name, {})
         most = {topic: wait.copied for topic, wait in waits.items()}
         for topic, shortfall in short.items():
@@ -254,25 +260,23 @@ class TopicDiscovery:
         return MatchLimits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
-        """Return the datastream's source topics, by name, with more partitions than the destination may
-        have.
-        """
+        """Return the source topics that have more partitions than the destination topic may have, by name."""
         known = self._prepared.get(datastream.name)
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
-        """Return the part of a stored definition that would now be rejected; empty if none."""
+        """Return why a stored definition would now be rejected, or an empty string."""
         known = self._objections.get(datastream.name)
         if known is None or known[0] is not datastream:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
     def refusal(self, datastream: Datastream) -> str:
-        """Return why a datastream is not mirrored under the current settings; empty if it is mirrored."""
+        """Return why a datastream is not mirrored under the current settings, or an empty string."""
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each part of a datastream's topic expressions that has no effect.
+        """Return a warning for each part of a topic expression that matches no topic.
 
         Empty until the source responds.
         """
@@ -280,11 +284,10 @@ class TopicDiscovery:
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Return the topics whose full names a datastream lists, but that this service is not authorized to
-        describe.
+        """Return the topics that a datastream names but Headrace is not authorized to describe.
 
-        The source does not list topics that the service may not describe. Missing topics are requested by
-        name every minute, and when the set of missing topics changes. Returns the result of the last request.
+        The source does not list these topics. Headrace requests missing topics by name every minute, and when
+        the set of missing topics changes. This method returns the result of the last request.
         """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name
@@ -300,7 +303,7 @@ class TopicDiscovery:
         return known.found
 
     def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """Request the hidden topics; the previous result stays until there is a new result."""
+        """Request the hidden topics. Until the response arrives, the previous result is returned."""
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         failed = partial(_log.info, "cannot check missing topics", cluster=source)
@@ -315,8 +318,7 @@ class TopicDiscovery:
         return _Hidden(names, now, before.found & names)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each setting of destination topics that differs from the setting of a new
-        topic.
+        """Return a message for each setting of a destination topic that differs from that of a new topic.
 
         Differences are only reported, because operators of the destination may have changed settings
         intentionally.

@@ -1,8 +1,8 @@
-"""Worker processes of an instance and their lanes. Each task runs in a single worker.
+"""Supervises the worker processes of an instance and their lanes. Each task runs in a single worker.
 
-Datastreams suspected of crashing their worker are copied in separate workers, the cells (`quarantine`), which
-are the spares of the pool. All methods run in the follower's thread. Reader threads only put messages of
-workers into the inbox.
+Datastreams that may crash their worker are copied in separate workers, the cells (see `quarantine`). Cells
+are the spare workers of the pool. All methods run in the follower's thread. Reader threads only put messages
+of workers into the inbox.
 """
 
 from __future__ import annotations
@@ -50,15 +50,14 @@ from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""Time that the process of a cell without lanes has to end."""
+"""Seconds that the process of an empty cell has to exit."""
 _CLOCK_SECONDS = 60.0
-"""Time for which a reported clock skew is valid; workers report it with every measurement."""
+"""Seconds for which a reported clock skew is valid. Workers report it with every measurement."""
 
 
 class WorkerCount(NamedTuple):
-    """Numbers of running worker processes, missing worker processes, and crashes.
-
-    Crashes since the start of the instance include failed starts, but not expired leases."""
+    """Numbers of running worker processes, missing worker processes, and crashes. Crashes are counted since
+    the start of the instance, and include failed starts but not expired leases."""
 
     running: int
     down: int
@@ -66,7 +65,7 @@ class WorkerCount(NamedTuple):
 
 
 class Supervisor:
-    """Owns the workers and the state of every lane."""
+    """Manages the workers and the state of every lane."""
 
     def __init__(self, spawn: Spawn, workers: int, inbox: Inbox, clock: Clock, limits: PoolLimits) -> None:
         self._clock = clock
@@ -85,11 +84,11 @@ class Supervisor:
         self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
         self._dropped_before = 0
-        """Number of reports about lanes that former worker processes could not deliver."""
+        """Number of lane reports that former worker processes could not deliver."""
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals by task since the start, for existing groups. Safe to read from any thread."""
+        """Totals by task since the start, for existing groups. Thread-safe."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
@@ -111,7 +110,7 @@ class Supervisor:
 
     @property
     def drops(self) -> Drops:
-        """Number of reports about lanes that workers could not deliver since the start."""
+        """Number of lane reports that workers could not deliver since the start."""
         return total_of([Drops(self._dropped_before), *(share.drops for share in self._shares)])
 
     @property
@@ -121,12 +120,12 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes assigned to a worker and not released, and lanes that no worker may copy."""
+        """Lanes that a worker has not released, and lanes that no worker may copy."""
         return self._table.states
 
     @property
     def in_time(self) -> LanesInTime:
-        """Immutable summary of the lanes that currently have no late records."""
+        """Immutable summary of the lanes without late records."""
         return self._table.in_time
 
     @property
@@ -152,14 +151,14 @@ class Supervisor:
 
     @property
     def workers_starving(self) -> int:
-        """Number of worker processes that repeatedly lost their lease although this instance has one."""
+        """Number of workers that repeatedly lost their lease although this instance has a lease."""
         now = self._clock.monotonic()
         return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
 
     @property
     def start_problem(self) -> str:
-        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if worker
-        processes can start. Safe to read from any thread."""
+        """Reason why worker processes cannot start, or an empty string. Thread-safe. Crashes caused by
+        copied data do not count."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -173,7 +172,7 @@ class Supervisor:
 
     @property
     def quarantine(self) -> Quarantine:
-        """Quarantine of groups that crash their worker process, or are suspected to."""
+        """Quarantine of groups that may crash their worker process."""
         return self._quarantine
 
     @property
@@ -187,7 +186,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce the lanes that workers should prepare; replaces earlier announcements."""
+        """Announce lanes that workers should prepare. Replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -216,7 +215,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in several if too long. Pause a lane that cannot be sent."""
+        """Send lanes in as few messages as possible. Pause a lane that cannot be sent."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -232,7 +231,7 @@ class Supervisor:
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Tell workers to release lanes. A lane stays in `lanes` until its worker reports the release."""
+        """Request the release of lanes. A lane stays in `lanes` until its worker reports the release."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -244,7 +243,7 @@ class Supervisor:
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
-        """Return the lanes that this instance should run, but that have no worker process now."""
+        """Return the assigned lanes that have no worker process."""
         ended = (worker.slot.restart_at for worker in self._pool.everyone if worker.process is None)
         until = [moment for moment in ended if moment is not None]
         reason = NO_WORKER
@@ -275,7 +274,7 @@ class Supervisor:
                 share.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
-        """Extend the lease of every worker to this time of the monotonic clock."""
+        """Extend the lease of every worker. `until`: end of the lease (monotonic seconds)."""
         self._lease_until = until
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))
@@ -329,8 +328,8 @@ class Supervisor:
         self._sums = known
 
     def restart_dead(self) -> None:
-        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects to or from
-        cells."""
+        """Restart workers whose delay has passed, kill unresponsive workers, and move suspects. Suspects
+        move to or from cells."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
@@ -375,7 +374,7 @@ class Supervisor:
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let workers drain until the deadline, then kill workers that still run. Safe to call twice."""
+        """Let workers drain until the deadline, then kill the remaining ones. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
@@ -388,7 +387,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """Process the end of a worker, which exited or was killed because it hung; determine the suspects."""
+        """Process the end of a worker that exited or was killed, and determine suspects."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -415,7 +414,8 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Assign lanes to workers. Each counts at once in the size of its worker, to spread new tasks."""
+        """Assign lanes to workers. Each assigned lane counts at once in the size of its worker, to spread
+        new tasks."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
@@ -442,7 +442,7 @@ class Supervisor:
         return chosen
 
     def _opened(self, cell: PooledWorker) -> PooledWorker | None:
-        """Return a cell with its process; None while its restart or end is pending."""
+        """Return a cell with a running process, or None while its start or end is pending."""
         slot = cell.slot
         if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
             slot.failures = 0

@@ -3,8 +3,8 @@
 A definition that is missing without such a record counts as lost.
 
 The transaction that removes a definition also records its deletion. A store that was restored from older data
-therefore contains either the definition or the record, never neither. Deletions are stored in `BUCKETS`
-nodes. Each node keeps only its latest deletions, so its size is bounded.
+therefore contains either the definition or the record. Deletions are stored in `BUCKETS` nodes. Each node
+keeps only its latest deletions, so its size is bounded.
 """
 
 from __future__ import annotations
