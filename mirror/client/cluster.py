@@ -146,10 +146,8 @@ class Cluster:
         return (broker, epoch) if broker in self.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """Update the leader of a partition from a response that contains the new leader (KIP-951).
-
-        `nodes`: addresses of the leaders in the response. Older epochs are ignored.
-        """
+        """Update the leader of a partition from a response that contains the new leader (KIP-951). `nodes`:
+        addresses of the leaders in the response. Older epochs are ignored."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return
@@ -171,10 +169,8 @@ class Cluster:
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """Return the highest version of an API that all connected brokers support.
-
-        Without a connection, returns the last known version, or -1.
-        """
+        """Return the highest version of an API that all connected brokers support. Without a connection,
+        returns the last known version, or -1."""
         offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
         if offered:
             self._newest[api] = min(offered)
@@ -337,11 +333,9 @@ class Cluster:
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Retry `attempt` until it succeeds, fails permanently, or times out.
-
-        `seconds`: timeout (default: the timeout of one request). The metadata of `topic` is refreshed between
-        attempts, because its leader may have moved.
-        """
+        """Retry `attempt` until it succeeds, fails permanently, or times out. `seconds`: timeout (default:
+        the timeout of one request). The metadata of `topic` is refreshed between attempts, because its
+        leader may have moved."""
         until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
         while True:
@@ -365,11 +359,9 @@ class Cluster:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Return the offsets of partitions by timestamp (see `list_offsets`).
-
-        `seconds`: timeout (default: the timeout of one request). A partition without a response gets an error
-        code. Raises Unreachable if no leader responds.
-        """
+        """Return the offsets of partitions by timestamp (see `list_offsets`). `seconds`: timeout (default:
+        the timeout of one request). A partition without a response gets an error code. Raises Unreachable if
+        no leader responds."""
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not wanted:
             return found
@@ -433,11 +425,9 @@ class Cluster:
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     async def _look_for_departures(self, late: Set[str], prompt: Set[str]) -> None:
-        """Check whether the cluster still lists brokers that do not respond.
-
-        Asks another broker, because the cluster no longer lists a frozen broker, whose partitions have new
-        leaders. `prompt`: addresses to query first.
-        """
+        """Check whether the cluster still lists brokers that do not respond. Asks another broker, because
+        the cluster no longer lists a frozen broker, whose partitions have new leaders. `prompt`: addresses
+        to query first."""
         self._looked_at = inf
         others = {address_of(*where): broker for broker, where in self.brokers.items()}
         for name in sorted(others.keys() - late, key=lambda name: name not in prompt):

@@ -47,11 +47,9 @@ _STALLED_SECONDS: Final = 10.0
 
 
 class Connection:
-    """Connection to one broker with its outstanding requests.
-
-    `name`: name for error messages. `features`: set by `handshake.open_connection`. `cluster_throttling`:
-    throttle times of all connections of the cluster.
-    """
+    """Connection to one broker with its outstanding requests. `name`: name for error messages. `features`:
+    set by `handshake.open_connection`. `cluster_throttling`: throttle times of all connections of the
+    cluster."""
 
     def __init__(
         self,
@@ -218,9 +216,7 @@ class Connection:
     @property
     def unanswered_since(self) -> float:
         """Due time of the oldest outstanding response, including its transfer time (monotonic seconds).
-
-        Infinity if no response is outstanding, or if this client lacks memory to receive it.
-        """
+        Infinity if no response is outstanding, or if this client lacks memory to receive it."""
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
         return inf
@@ -235,18 +231,13 @@ class Connection:
         return self.transport.round_trip() if self.failure is None else 0.0
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late, and a description.
-
-        The time is infinity if the broker is not late.
-        """
+        """Return the time since which the broker is late, and a description. The time is infinity if the
+        broker is not late."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the next response is much later than the previous one.
-
-        Only if `wait_seconds` is set. A second connection then shows whether the broker or only this
-        connection is silent.
-        """
+        """Return whether the next response is much later than the previous one. Only if `wait_seconds` is
+        set. A second connection then shows whether the broker or only this connection is silent."""
         is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
         return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
 
@@ -349,11 +340,9 @@ class Connection:
         self._expect()
 
     def _expect(self) -> None:
-        """Set the low-water mark of the socket to the remaining size of the response.
-
-        The kernel then wakes the event loop only for the complete response or a full receive buffer, which
-        saves iterations of the loop.
-        """
+        """Set the low-water mark of the socket to the remaining size of the response. The kernel then wakes
+        the event loop only for the complete response or a full receive buffer, which saves iterations of the
+        loop."""
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
             self._expected = expected

@@ -27,10 +27,8 @@ _SILENT: Final = "silent"
 PATIENCE_SECONDS: Final = 5.0
 """Seconds after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
-"""Seconds for which a broker remains silent after a connection without responses was closed.
-
-A new connection shows only after `PATIENCE_SECONDS` that the broker still does not respond.
-"""
+"""Seconds for which a broker remains silent after a connection without responses was closed. A new
+connection shows only after `PATIENCE_SECONDS` that the broker still does not respond."""
 SLOWEST_LINK: Final = 256 * 1024
 """Minimum bandwidth in bytes per second with which a full response arrives before the request times out."""
 
@@ -72,11 +70,9 @@ class Promptness:
         self.since, self._until = since, now + PATIENCE_SECONDS
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
-        """Return the time since which the broker is late, and a description.
-
-        `sent_at`: due time of the oldest outstanding response; infinity if none is outstanding. A slow broker
-        that gets no further requests soon stops counting as slow.
-        """
+        """Return the time since which the broker is late, and a description. `sent_at`: due time of the
+        oldest outstanding response; infinity if none is outstanding. A slow broker that gets no further
+        requests soon stops counting as slow."""
         if self.since == inf or (sent_at == inf and now >= self._until):
             return sent_at, "does not respond"
         is_worse = not self.seconds or now - sent_at >= 2 * self.seconds
@@ -84,10 +80,8 @@ class Promptness:
 
 
 class _Silence(NamedTuple):
-    """A period without responses from an address, with its start and last observation.
-
-    `is_over`: the address has responded again.
-    """
+    """A period without responses from an address, with its start and last observation. `is_over`: the
+    address has responded again."""
 
     began: float
     latest: float
@@ -205,9 +199,7 @@ class Reachability:
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
     ) -> tuple[float, str]:
         """Return the start and reason of the longest silence of a broker, or infinity and an empty string.
-
-        `waiting`: as for `swept`.
-        """
+        `waiting`: as for `swept`."""
         since, reason = inf, ""
         for name, (due, how) in waiting.items():
             began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
@@ -231,11 +223,8 @@ class Reachability:
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence that includes `due`.
-
-        It is earlier than `due` if the address was silent shortly before, because a silent broker may accept
-        new connections in between.
-        """
+        """Return the start of the silence that includes `due`. It is earlier than `due` if the address was
+        silent shortly before, because a silent broker may accept new connections in between."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due
