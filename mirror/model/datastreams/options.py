@@ -1,5 +1,6 @@
-"""Options of a datastream: one table defines their fields in /v1, their metadata keys and their command-line
-options.
+"""Options of a datastream.
+
+One table defines the fields in /v1, the metadata keys and the command-line options.
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
@@ -45,11 +46,11 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 class DatastreamOption:
     """An option of a datastream.
 
-    `place`: path of the option's field in a document of /v1. `kind`: type of the option's value. `text`:
-    description in the OpenAPI document. `help`, `flag`: description and name on the command line, if they
-    differ (the name has underscores). `key`: metadata key that stores the option; empty if a field of the
-    definition stores it. `default`: None if the settings provide the default or there is none. `least`,
-    `most`, `pattern`: bounds of the value. `word`: text that is allowed in place of a number.
+    `place`: path of the field in a /v1 document. `kind`: type of the value. `text`: description in the
+    OpenAPI document. `help`, `flag`: description and name on the command line, if different (with
+    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
+    `default`: None if there is none, or if the settings provide it. `least`, `most`, `pattern`: bounds of the
+    value. `word`: text that is permitted instead of a number.
     """
 
     place: tuple[str, ...]
@@ -305,10 +306,9 @@ OPTIONS: Final = (
         default=consumer_groups.GroupDirection.FORWARD,
     ),
 )
-"""All options except topics, clusters, start and objectives, whose fields are defined separately."""
+"""All options except topics, clusters, start and objectives."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options whose fields are in the object `group` of a /v1 document, or the option whose field
-    is `group`."""
+    """Yield the options in the object `group` of a /v1 document, or the option whose field is `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

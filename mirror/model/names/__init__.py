@@ -1,1 +1,1 @@
-"""Rules for names that users choose. Read `look_alikes.py`."""
+"""Rules for names that users choose. Start with `look_alikes.py`."""

@@ -1,1 +1,1 @@
-"""Explicit start offsets of a datastream's partitions. Read `start_positions.py`."""
+"""Explicit start offsets of partitions. Start with `start_positions.py`."""
