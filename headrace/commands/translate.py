@@ -102,8 +102,10 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the plan as soon as checkpoints have reached all positions of the group. After `seconds`, return
-    the latest plan."""
+    """Return the plan as soon as checkpoints have reached all positions of the group.
+
+    After `seconds`, returns the latest plan.
+    """
     from headrace.console.patience import last_look
 
     return last_look(plan, lambda moves: not any(move.behind for move in moves), seconds)
@@ -111,7 +113,9 @@ def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> lis
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
     """Report positions that cannot be translated, and partitions in which the group will reread records.
-    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic."""
+
+    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic.
+    """
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED
@@ -134,7 +138,10 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
 
 
 def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
-    """Print the translated positions. `done`: number of committed positions; None for a dry run."""
+    """Print the translated positions.
+
+    `done`: number of committed positions, None for a dry run.
+    """
     from headrace.console.terminal import console, print_table
 
     rows = [

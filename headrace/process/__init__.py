@@ -1,3 +1,4 @@
-"""Setup of every Headrace process: signals, logs, cores, garbage collection, REST and compiled modules. Of
-the other packages in `headrace`, this package imports only `headrace.console`.
+"""Setup of every process: signals, logs, cores, garbage collection, REST and compiled modules.
+
+Of the other packages in `headrace`, imports only `headrace.console`.
 """

@@ -1,2 +1,2 @@
-"""Retirement of unused topics: the thread that records the use of topics, and the construction of the use
-cases."""
+"""Retirement of unused topics: the thread that records the use of topics, and the construction of the
+operations."""

@@ -1,1 +1,1 @@
-"""Commands that manage access to the service. Read token.py first."""
+"""Commands that manage access to the service. Start with `token.py`."""

@@ -14,15 +14,16 @@ PREFIX: Final = "HEADRACE_"
 CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
 DEFAULT_FILE: Final = Path("headrace.toml")
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
-"""Environment variable with an offset that is added to every default port, like `headrace-dev stack up
---port-offset`."""
+"""Environment variable with an offset for every default port, as in `headrace-dev stack up --port-offset`."""
 NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", TOKEN_VARIABLE})
-"""Environment variables that start with the prefix of settings but do not set a key."""
+"""Environment variables with the prefix of settings that do not set a key."""
 
 
 def config_file(path: Path | None = None) -> Path | None:
-    """Return the path of the settings file: `path`, the value of `HEADRACE_CONFIG`, or `./headrace.toml` if
-    it exists."""
+    """Return the path of the settings file, or None.
+
+    The path is `path`, the value of `HEADRACE_CONFIG`, or `./headrace.toml` if it exists.
+    """
     if path is not None:
         return path
     named = os.environ.get(CONFIG_VARIABLE)
@@ -32,8 +33,7 @@ def config_file(path: Path | None = None) -> Path | None:
 
 
 def read_document(path: Path | None) -> dict[str, Any]:
-    """Parse the settings file without validation; return an empty document if there is no file. Raises
-    ConfigError."""
+    """Parse the settings file without validation. Empty if there is no file. Raises ConfigError."""
     file = config_file(path)
     if file is None:
         return {}

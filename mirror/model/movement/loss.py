@@ -62,8 +62,7 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
 
 
 def backlog_share(history: LaneHistory) -> float | None:
-    """Return the backlog as a share of the retained data, or None if unknown.
-    """
+    """Return the backlog as a share of the retained data, or None if unknown."""
     newest, kept = history.newest, history.retention
     if newest is None:
         return None
