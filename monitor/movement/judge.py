@@ -74,9 +74,11 @@ _WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WOR
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """Seconds for which a condition must last before a rule applies. `patience_seconds`: missing information.
-    `stall_seconds`: unchanged position. `silence_seconds`: no report from a lane with waiting records; longer
-    than two report intervals."""
+    """Seconds for which a condition must last before a rule applies.
+
+    `patience_seconds`: missing information. `stall_seconds`: unchanged position. `silence_seconds`: no report
+    from a lane with waiting records; longer than two report intervals.
+    """
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
@@ -89,8 +91,10 @@ DEFAULT_RULES: Final = MovementRules()
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
 ) -> LaneJudgement:
-    """Return the state of a lane. `now` and all other times: monotonic seconds of the instance that recorded
-    `history`."""
+    """Return the state of a lane.
+
+    All times are monotonic seconds of the instance that recorded `history`.
+    """
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
         newest = history.newest
@@ -110,9 +114,11 @@ def judge_lane(
 
 
 def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a moving lane copies its records before the source deletes them; also True if the lane
-    has not been observed for long enough. If the backlog shrinks significantly, its rate is measured from the
-    peak."""
+    """Return whether a moving lane copies records before the source deletes them.
+
+    Also True if the lane has not been observed for long enough. If the backlog shrinks significantly, its
+    rate is measured from the peak.
+    """
     if found.state not in _MOVING:
         return False
     is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS
