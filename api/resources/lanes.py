@@ -32,8 +32,10 @@ router = APIRouter(tags=["status"])
 async def lanes_by_instance(
     instances: AllInstances, group: str | None = None
 ) -> Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]:
-    """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
-    copied."""
+    """Return the lanes of each instance, optionally of one group.
+
+    The leader adds partitions that are not copied.
+    """
     services = instances.services
     if group is None:
         return await instances.ask(FleetQuery(LANES), lambda: own_lanes(services), lanes_read)
@@ -314,13 +316,18 @@ class LanesAnswer(AnswerModel):
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""Parameter that limits a query for lanes to one group. Instances of older versions ignore this parameter."""
+"""Parameter that limits a query for lanes to one group.
+
+Instances of older versions ignore this parameter.
+"""
 _MOST_LANES: Final = 1_000_000
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
-    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: group to
-    which the lanes are restricted."""
+    """Return the lanes of this instance; the leader adds partitions that are not copied.
+
+    `group`: group to which the lanes are restricted.
+    """
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, progress) for key, progress in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
@@ -337,8 +344,10 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
 
 
 class LanesNow:
-    """Queries the lanes of all instances outside of REST requests. Used by one thread; blocks until all
-    instances have responded, at most for the fleet deadline."""
+    """Queries the lanes of all instances outside of REST requests.
+
+    Used by one thread; blocks until all instances have responded, at most for the fleet deadline.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -367,9 +376,11 @@ async def lanes(
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """List the lanes of all instances, and the uncopied partitions, as reported by the leader. A
-    request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
-    even to the coordination store."""
+    """List the lanes of all instances, and the uncopied partitions, as reported by the leader.
+
+    A request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
+    even to the coordination store.
+    """
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
     return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))

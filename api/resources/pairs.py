@@ -18,8 +18,10 @@ router = APIRouter(tags=["status"])
 
 
 class PairOperationAnswer(BegunOperation, AnswerModel):
-    """Operation in progress. Repeating the command that started the operation continues it; `headrace dr
-    abort` undoes it."""
+    """Operation in progress.
+
+    Repeating the command that started the operation continues it; `headrace dr abort` undoes it.
+    """
 
     kind: Kind
     operator: str

@@ -208,8 +208,10 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 
 
 class PartitionGaps(StoredPartition):
-    """Records of one partition that are missing at the destination and will not be copied unless an operator
-    acts, according to the last stored progress."""
+    """Records of one partition that are missing at the destination, according to the last stored progress.
+
+    They are not copied unless an operator acts.
+    """
 
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
@@ -301,8 +303,11 @@ async def lag(
     fleet: FleetDep,
     wanted: Annotated[LagQuery, Depends(_query)],
 ) -> DatastreamLag:
-    """Return the lag of each partition, as reported by the instances that responded; the numbers of
-    partitions on other instances are null. The filters select partitions; the sums cover all partitions."""
+    """Return the lag of each partition, as reported by the instances that responded.
+
+    The numbers of partitions on other instances are null. The filters select partitions; the sums cover all
+    partitions.
+    """
     return (await lag_now(name, services, reads, fleet)).narrowed(wanted)
 
 
@@ -372,9 +377,11 @@ def _partition_lag(
 
 @router.get("/{name}/gaps")
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
-    """Return the records that are missing at the destination and will not be copied unless an operator acts:
-    lost, filtered, dead-lettered, rejected, truncated or paused, according to the last stored progress.
-    Partitions without gaps are omitted."""
+    """Return the records that are missing at the destination, according to the last stored progress.
+
+    They were lost, filtered, dead-lettered, rejected, truncated or paused, and are not copied unless an
+    operator acts. Partitions without gaps are omitted.
+    """
 
     def read() -> DatastreamGaps:
         datastream = services.control.get(DatastreamName(name))
