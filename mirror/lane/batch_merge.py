@@ -16,14 +16,15 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Mask of the attributes that a batch to merge may have. A batch with other attributes is not merged:
-compressed batches, for example, would have to be decompressed and compressed again."""
+"""Attributes that are allowed in a batch that is merged.
+
+Compressed batches are not merged, because they would have to be decompressed and compressed again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMerger:
-    """Limits on the batches of a lane that are sent in parallel, and the budget to which their memory is
-    charged."""
+    """Limits on the batches of a lane in flight, and the budget to which their memory is charged."""
 
     most_bytes: int
     most_in_flight: int
@@ -53,8 +54,10 @@ def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
 
 
 def next_size(lane: Lane, most_bytes: int) -> int:
-    """Return the approximate size that the next batch to send has after `merge_waiting`; 0 if no batch
-    waits."""
+    """Return the approximate size of the next batch to send, after `merge_waiting`.
+
+    The size is 0 if no batch waits.
+    """
     unsent, rules = lane.queue.unsent, lane.read.rules
     start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
     run = _run(unsent[start:], min(most_bytes, rules.batch_limit)) if rules.merge is not None else []
@@ -64,7 +67,7 @@ def next_size(lane: Lane, most_bytes: int) -> int:
 
 
 def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
-    """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
+    """Merge the first waiting batches, up to `most_bytes` and the destination's batch limit.
 
     Charges the result to `budget`. Batches that were already sent remain unchanged.
     """
@@ -89,8 +92,7 @@ def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
 
 
 def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:
-    """Return the batches at the start of `items` that may be merged into one batch of at most
-    `most_bytes`."""
+    """Return the first batches of `items` that may be merged into one batch of at most `most_bytes`."""
     run: list[OutBatch] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""The copying of one partition: its items in progress, their order, and its confirmed state.
+"""Copies one partition: its batches in progress, their order, and its progress.
 
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> `settle` -> ledger, map
 
@@ -135,12 +135,13 @@ class Lane:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether another owner has taken the lane permanently; its state must not be stored."""
+        """Return whether another owner has taken the lane permanently. Its progress must not be stored
+        then."""
         return self.pause is not None and self.pause.lasting
 
     @property
     def in_hand(self) -> InHand:
-        """State of the lane's items, which determines whether the intent can be carried out."""
+        """State of the lane's batches, which determines whether the intent can be carried out."""
         queue, ownership = self.queue, self.ownership
         return InHand(
             queue.in_flight > 0,
@@ -185,7 +186,8 @@ class Lane:
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store, with the lane's ledger and map: encode it before the lane changes."""
+        """Return the progress to store. It contains the lane's ledger and map: encode it before the lane
+        changes."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec, end)
@@ -257,9 +259,11 @@ class Lane:
         outgoing.free()
 
     def settle(self) -> bool:
-        """Account for the first items of the queue that need no further response; see `LaneQueue.settle`.
+        """Account for the first items of the queue that need no response; see `LaneQueue.settle`.
+
         Return whether there are any. Once the backlog at the start is delivered, every record counts in the
-        latency again."""
+        latency again.
+        """
         settled, progress = self.queue.settle(), self.progress
         for item in settled:
             if isinstance(item, OutBatch):
@@ -271,10 +275,8 @@ class Lane:
         return bool(settled)
 
     def drop(self) -> None:
-        """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
-
-        Sequences continue at the first dropped batch; if that may be stored, take a new identity.
-        """
+        """Drop all items and return to the checkpoint. Requires that no batch is in flight. Sequences
+        continue at the first dropped batch. If that batch may be stored, take a new producer identity."""
         assert self.queue.in_flight == 0, "the destination may still read from these buffers"
         queue = self.queue
         self.read.note_waiting(queue.first)
@@ -295,10 +297,8 @@ class Lane:
             self.read.position = first.first_offset
 
     def free_all(self) -> None:
-        """Drop all batches of a lane that failed unexpectedly and will be loaded again.
-
-        Buffers of requests in flight are released with their responses.
-        """
+        """Drop all batches of a lane that failed unexpectedly; it will be loaded again. Buffers of requests
+        in flight are released with their responses."""
         self.read.note_waiting(self.queue.first)
         items = self.queue.empty()
         self.queue.in_flight = 0
@@ -319,6 +319,6 @@ class Lane:
                 item.is_stamped = False
 
     def disown(self) -> None:
-        """Require fencing before the next batch, because unknown batches may still be in flight."""
+        """Require fencing before the next batch, because unknown batches may be in flight."""
         self.ownership.lay_down(self.progress.version)
         self.ownership.needs_fence = True

@@ -126,9 +126,7 @@ class Ledger:
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
         """Account for the offsets of mirrored records and for the skipped offsets between them, in order.
-
-        Raises Unaccounted if there is a gap.
-        """
+        Raises Unaccounted if there is a gap."""
         place = 0
         for first, count in runs:
             while place < len(passed) and passed[place].first < first:
@@ -216,9 +214,10 @@ def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStre
 
 
 class Uncopied(NamedTuple):
-    """Number of source records that are not at the destination according to the checkpoints.
+    """Number of source records that are not at the destination.
 
-    `left_out`: records skipped on purpose; `missing`: all other records.
+    `left_out`: records skipped on purpose; `missing`: all other records. Both are computed from the
+    checkpoints.
     """
 
     left_out: int = 0
@@ -248,11 +247,11 @@ class LeftOut:
         return self._map.holds(source, source + 1)
 
     def are_copied(self, start: int, end: int) -> bool:
-        """Return whether every source offset of [start, end) has been mirrored, in one run."""
+        """Return whether one run of the map contains every source offset of [start, end)."""
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the index of the range that contains the offset, -1 if no range contains it."""
+        """Return the index of the range that contains the offset, or -1."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
@@ -270,7 +269,7 @@ class UncopiedTally:
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record; for a batch skipped as a whole, count its `count` records at the first offset."""
+        """Count a record. For a batch skipped as a whole, count its `count` records at the first offset."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:

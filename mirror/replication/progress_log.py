@@ -1,4 +1,4 @@
-"""Progress of lanes in a compacted topic of the destination cluster.
+"""Stores the progress of lanes in a compacted topic of the destination cluster.
 
 The topic is read on demand by new owners: first a full scan, later only new records. The topic contains the
 progress of every lane, but only the progress of requested lanes is kept in memory; a later request for other
@@ -69,7 +69,8 @@ class ProgressLog:
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
-        """Reason why the topic may lose progress, as of the last check of its settings."""
+        """Reason why the topic may lose progress, from the last check of its settings; None if it keeps
+        it."""
 
     async def require_safe(self) -> None:
         """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
@@ -86,21 +87,19 @@ class ProgressLog:
         return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
-        """Read and return the progress of each lane.
-
-        Raises Unreachable, CorruptData, NewerFormat, UnsafeProgressTopic.
-        """
+        """Read and return the progress of each lane. Raises Unreachable, CorruptData, NewerFormat,
+        UnsafeProgressTopic."""
         await self.catch_up(keys)
         return {key: self.stored(key) for key in keys}
 
     def stored(self, key: LaneKey) -> LaneProgress | None:
-        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress at the last read. Raises CorruptData, NewerFormat."""
         holders = self._holders(main_key(key))
         return read_progress(key, ChainMap(*(self._parts[number].values for number in holders)))
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable; it may have contained the progress of any lane."""
+        """Return whether a batch was unreadable. It may have contained the progress of any lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:
@@ -164,11 +163,11 @@ class ProgressLog:
         )
 
     def groups(self) -> set[str]:
-        """Return the groups with stored progress, as far as their records were read and kept."""
+        """Return the groups with stored progress, according to the records read."""
         return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._keys()}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
-        """Return the lanes of a group with stored progress, sorted, limited to records read."""
+        """Return the lanes of a group with stored progress, sorted, according to the records read."""
         parts = [key.decode(errors="replace").split("/") for key in self._keys()]
         return sorted(
             {
@@ -182,8 +181,11 @@ class ProgressLog:
         return [key for part in self._parts.values() for key in part.values]
 
     def partition_of(self, key: bytes) -> int:
-        """Return the partition for records of a lane: the partition that contains its main record, or for a
-        new lane a partition chosen by the hash of its main key."""
+        """Return the partition of the progress topic for records of a lane.
+
+        This is the partition that contains its main record, or for a new lane a partition chosen by the hash
+        of its main key.
+        """
         main = _main_of(key)
         if main not in self._places:
             holders = self._holders(main)
@@ -229,10 +231,8 @@ class ProgressLog:
         )
 
     async def _check_settings(self) -> None:
-        """Check the topic's settings, at most once a minute.
-
-        Without permission to describe the topic, the settings stay unknown.
-        """
+        """Check the topic's settings, at most once a minute. Without permission to describe the topic, the
+        settings stay unknown."""
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -295,7 +295,7 @@ class ProgressLog:
             )
 
     def _forget_other_cluster(self) -> None:
-        """Drop the records that were read from the former cluster after another cluster was accepted."""
+        """Drop the records of the former cluster after another cluster was accepted."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._parts.clear()
             self._places.clear()
@@ -322,7 +322,7 @@ class ProgressLog:
 
 
 class ProgressPart:
-    """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
+    """Progress in one partition of the topic for the lanes in `wanted`; None means all lanes.
 
     `place`: partition number and number of partitions. `is_scattered`: the partition has records whose hash
     belongs to another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be

@@ -26,9 +26,10 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""Time allowed for waiting until a request is sent and for the round trip to the broker."""
+"""Time allowed for waiting until a request is sent and for the round trip (seconds)."""
 _HOLD_SECONDS: Final = 5.0
-"""Time to keep batches in memory after their responses were lost, while the destination has no connection."""
+"""Time to keep batches in memory after their responses were lost (seconds). During this time, the
+destination has no connection."""
 
 
 class AckHandler:
@@ -118,10 +119,8 @@ class AckHandler:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: Lane) -> None:
-        """Release the lane's memory for other lanes.
-
-        The lane later determines whether the destination has stored the batches in flight.
-        """
+        """Release the lane's memory for other lanes. The lane later determines whether the destination has
+        stored the batches in flight."""
         if not lane.queue.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
@@ -140,7 +139,7 @@ class AckHandler:
             self._pacer.resume(lane)
 
     def _resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
-        """Handle the first error of a lane, after all its batches in flight have a response."""
+        """Handle the first error of a lane after all its batches in flight have a response."""
         code = trouble.code
         if code in TRANSIENT:
             lane.queue.requeue()
@@ -183,9 +182,10 @@ class AckHandler:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: Lane) -> None:
-        """Send one batch at a time over the connection for slow partitions until the destination accepts one.
+        """Send one batch at a time on the connection for slow partitions.
 
-        Release the memory of all batches except those that the destination may have stored already.
+        This ends when the destination accepts a batch. Release the memory of all batches except those that
+        the destination may have stored already.
         """
         lane.queue.is_slow, lane.ownership.accepted = True, None
         self._hold_less(lane)
@@ -239,7 +239,7 @@ class AckHandler:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return the reason in new metadata that the lane cannot write; None if the lane can write."""
+        """Return why the lane cannot write according to new metadata, or None."""
         cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)

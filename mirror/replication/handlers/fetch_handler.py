@@ -45,8 +45,8 @@ _MOST_EMPTY_ANSWERS: Final = 20
 suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
-"""Approximate number of records to decode before the loop does other work; this takes at most a second. The
-rest of a response is fetched again."""
+"""Number of records to decode before the loop does other work (approximate). This takes at most a second.
+The rest of a response is fetched again."""
 
 
 class FetchHandler:
@@ -292,7 +292,7 @@ class FetchHandler:
         self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
     def source_problem(self, lane: Lane) -> HeadraceError | None:
-        """Return the reason in new metadata that the lane cannot read; None if the lane can read."""
+        """Return why the lane cannot read according to new metadata, or None."""
         cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
@@ -368,9 +368,9 @@ class FetchHandler:
         self._runner.read_on(lane)
 
     def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
-        """Handle a leader whose log diverges at `end` from the copied records.
+        """Handle a leader whose log differs from the copied records from `end` on.
 
-        `common`: leader epoch of the record before `end` (-1 if unknown), to detect a divergence below `end`.
+        `common`: leader epoch of the record before `end` (-1 if unknown), to detect a difference below `end`.
         """
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
@@ -398,12 +398,12 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has read up to its end offset, so that unread records are after it."""
+    """Return whether the lane has read up to its end offset. Unread records are after it."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 
 def _note_unread(lane: Lane, records: memoryview) -> None:
-    """Record the timestamp of the batch that the lane could not accept, if the header is readable."""
+    """Record the timestamp of the batch that the lane could not accept, if its header is readable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:

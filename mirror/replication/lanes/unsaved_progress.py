@@ -1,4 +1,4 @@
-"""Changes of the progress of lanes: each is made here, which queues the lane for a checkpoint.
+"""Changes the progress of lanes, and queues each changed lane for a checkpoint.
 
 Only steps of ownership (producer id, next destination offset) change progress elsewhere.
 """
@@ -48,10 +48,10 @@ class UnsavedProgress:
     def begin_life(
         self, lane: Lane, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1
     ) -> None:
-        """Continue at a position, perhaps earlier, because the source log was replaced or has diverged.
+        """Continue at a position after the source log was replaced or has diverged.
 
-        Starts a new ledger; with `same_log`, keeps the map before `position`. `leader_epoch`: epoch of the
-        record before `position`, -1 if unknown. Requires an empty queue.
+        The position may be earlier. Starts a new ledger; with `same_log`, keeps the map before `position`.
+        `leader_epoch`: epoch of the record before `position`, -1 if unknown. Requires an empty queue.
         """
         assert lane.queue.is_drained, "its items belong to the former log"
         forget_unnamed_topic(lane)
@@ -109,8 +109,8 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def records_of(self, lane: Lane, now_ms: int, *, clean: bool = False) -> tuple[list[Entry], int]:
-        """Return the records to write, without parts below the log start, and the number for `note_sealed`.
-        `clean`: the lane ends, and no batch of it is in flight."""
+        """Return the records to write, and the number for `note_sealed`. Parts below the log start are
+        omitted. `clean`: the lane ends, and no batch of it is in flight."""
         progress, start = lane.progress, lane.read.log_start
         before = progress.offset_map.first_index
         progress.offset_map.prune(start)
@@ -124,14 +124,14 @@ class UnsavedProgress:
         lane.progress.offset_map.sealed = max(lane.progress.offset_map.sealed, upto)
 
     def note_moved(self, lane: Lane, position: int) -> None:
-        """Queue a durable position, to be committed to the lane's consumer group, if it has one. Positions
-        that are not durable must not be committed: a consumer that continues from the group would miss
+        """Queue a durable position for a commit to the lane's consumer group, if it has one. Positions that
+        are not durable must not be committed: a consumer that continues from the group would miss
         records."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
 
     def load(self, lane: Lane, stored: LaneProgress | None) -> None:
-        """Restore the lane from stored progress, or start without progress if there is none."""
+        """Restore the lane from stored progress; without stored progress, start without it."""
         lane.contents = Contents.LOADED if stored is None else Contents.FOUND
         if stored is None:
             lane.restore(replace(lane.progress, clean=True))
@@ -142,16 +142,16 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
-        """Return whether loaded progress must be ignored: it belongs to a former datastream with the same
-        name and another destination, or to the time before a restart. `target_id`: id of the destination
-        topic, empty if unknown."""
+        """Return whether loaded progress must be ignored. This is the case if it belongs to a former
+        datastream with the same name and another destination, or to the time before a restart. `target_id`:
+        id of the destination topic, empty if unknown."""
         if lane.contents is not Contents.FOUND:
             return False
         lane.contents = Contents.LOADED
         return not lane.progress.is_of(lane.spec.destination_topic, target_id, lane.spec.restart_ms)
 
     def discard(self, lane: Lane) -> None:
-        """Drop the lane's progress instead of storing it: the lane will load its stored progress again."""
+        """Drop the lane's progress instead of storing it. The lane will load its stored progress again."""
         lane.contents = Contents.UNREAD
         self.dirty.pop(lane, None)
 

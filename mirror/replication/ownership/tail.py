@@ -1,4 +1,4 @@
-"""Comparison of the destination's tail with the source, to avoid duplicates after a crash.
+"""Compares the end of the destination log with the source, to avoid duplicates after a crash.
 
 A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are
 stored at the destination from `target_next` on, in order, possibly between records of other writers. The tail
@@ -68,8 +68,10 @@ _Piece = Record | _ClosedBatch
 
 
 class _Slots:
-    """Offsets of the destination since the last match. `room`: their number; `unused`: number of offsets
-    without a record."""
+    """Offsets of the destination since the last match.
+
+    `room`: their number; `unused`: number of offsets without a record.
+    """
 
     __slots__ = ("_ranges", "room", "unused")
 
@@ -95,7 +97,10 @@ class _Slots:
 
 
 class _ExpectedBatch(NamedTuple):
-    """The next record or undecodable batch that the lane would send, with the skipped offsets before it."""
+    """The next record or undecodable batch that the lane would send.
+
+    Also contains the skipped offsets before it.
+    """
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -104,11 +109,11 @@ class _ExpectedBatch(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: Lane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return the source records after the lane's checkpoint that the destination contains in [target_next,
-    end).
+    """Return the source records that the destination contains in [target_next, end).
 
-    Raises Unreachable. If the lane cannot send a batch, and the destination has records after those before
-    this batch, raises the error of the batch: CorruptData, BatchTooLarge or TransformFailed.
+    Only records after the lane's checkpoint are included. Raises Unreachable. If the lane cannot send a
+    batch, and the destination has records after those before this batch, raises the error of the batch:
+    CorruptData, BatchTooLarge or TransformFailed.
     """
     assert lane.progress.target_next is not None, "a comparison needs a start"
     expected = _Expected(source, lane)
@@ -199,7 +204,7 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """Stack of the records and undecodable batches to be compared; the next one is at the end."""
+        """Records and undecodable batches to compare, as a stack; the next one is at the end."""
         self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
         self.taken: _Piece = _ClosedBatch(-1, 0, b"")
@@ -221,9 +226,11 @@ class _Expected:
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedBatch]:
-        """Return the records and batches that the destination may contain next: the first record, and the
-        undecodable batches before it, which the lane may have skipped. The result is empty at the end of the
-        source."""
+        """Return the records and batches that the destination may contain next.
+
+        These are the first record, and the undecodable batches before it, which the lane may have skipped.
+        The result is empty at the end of the source.
+        """
         number, may_skip = 0, self._class_of_refused is not None
         while number == 0 or (may_skip and isinstance(self._ahead[number - 1].piece, _ClosedBatch)):
             if number == len(self._ahead):
@@ -345,8 +352,10 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Handle an error in the same way as the lane would: if the lane continued before that batch, the
-        same error would occur."""
+        """Handle an error in the same way as the lane would.
+
+        If the lane continued before that batch, the same error would occur.
+        """
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -361,8 +370,10 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """Return the records or the undecodable batch of an item with their source offsets, and the skipped
-    offsets between them."""
+    """Return the records or the undecodable batch of an item, with source offsets.
+
+    The skipped offsets between them are included.
+    """
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]

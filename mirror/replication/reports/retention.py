@@ -1,4 +1,4 @@
-"""Retention of the source topics of late lanes, looked up on demand from topic settings."""
+"""Looks up the retention of the source topics of late lanes, from topic settings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Cache of topic retention, refreshed from the cluster when an entry is missing or some minutes old.
+    """Cache of topic retention.
 
-    Retention stays unknown without the permission to describe the topic.
+    It is refreshed from the cluster when a topic is missing or its retention is some minutes old. Retention
+    stays unknown without the permission to describe the topic.
     """
 
     def __init__(self, context: EngineContext) -> None:
