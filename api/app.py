@@ -98,7 +98,7 @@ def create_app(services: Services) -> FastAPI:
 def described_app() -> DocumentedApi:
     """Return an application with all routes but without services.
 
-    It is sufficient to generate the OpenAPI document.
+    The application is sufficient to generate the OpenAPI document.
     """
     return _with_routes(_routes())
 
@@ -190,7 +190,7 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 async def _explain_routing(request: Request, error: Exception) -> Response:
     """Return a problem document for an error of the framework.
 
-    Such errors are an unknown path or method, or an undecodable body.
+    Examples are an unknown path or method, or an undecodable body.
     """
     assert isinstance(error, HTTPException)
     path = request.url.path

@@ -169,7 +169,7 @@ class Services:
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
     """Returns the stored progress of a group for a source and a destination.
 
-    It includes the first offsets of lanes that have copied nothing.
+    The progress includes the first offsets of lanes that have copied nothing.
     """
     restarts: RestartClusters
     """Compares the destination before a datastream is restarted."""

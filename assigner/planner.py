@@ -64,8 +64,8 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 def _placeable(problem: PlacementProblem) -> Ranks:
     """Return the ranks of the partitions that get a task.
 
-    All partitions get a task unless the limits on tasks and on partitions per task are too low. If they are
-    too low, partitions that already have a task come first, then the heaviest.
+    All partitions get a task unless the limits on tasks and on partitions per task are too low. If the limits
+    are too low, partitions that already have a task come first, then the heaviest.
     """
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
@@ -143,7 +143,7 @@ class LoadPlanner:
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """Return the policy and the limits for a request. They are more cautious if few loads are known.
+        """Return the policy and the limits for a request. Both are more cautious if few loads are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
         request, no task is removed because of a single observation. If no load is known, partitions keep

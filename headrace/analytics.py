@@ -29,8 +29,8 @@ _FRESHNESS_SECONDS: Final = 5.0
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
     """Return the load provider that reads samples from Pinot.
 
-    The samples come from Cruise Control or from Headrace's sampler. They are stored under the alias of their
-    cluster, even if a datastream refers to it by address.
+    The samples come from Cruise Control or from Headrace's sampler. Measurements are stored under the alias
+    of their cluster, even if a datastream refers to it by address.
     """
     clock = SystemClock()
     directory = ClusterDirectory(settings.clusters)

@@ -20,7 +20,7 @@ def explain(error: BaseException) -> str | None:
     """Return the message of an expected failure, or None for an unexpected one.
 
     The traceback of an unexpected failure is shown. Errors of `stack/` are not HeadraceErrors, because
-    `stack` imports no other package. They are recognised by their attribute `advice`.
+    `stack` imports no other package. Such errors are recognised by their attribute `advice`.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)

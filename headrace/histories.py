@@ -27,8 +27,8 @@ def histories_of(
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
     """Return the functions that read past loads and past latencies.
 
-    They query Pinot without retries, with a timeout of at most 5 s, because a caller waits for the response.
-    They raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
+    The functions query Pinot without retries, with a timeout of at most 5 s, because a caller waits for the
+    response. The functions raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
     """
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
@@ -78,6 +78,6 @@ def _client(settings: HeadraceSettings) -> PinotClient:
 def _no_table(error: NotFound) -> HistoryUnavailable:
     """Convert the error for a missing table.
 
-    Otherwise, it would look like an unknown name in the request.
+    The error would otherwise look like an unknown name in the request.
     """
     return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

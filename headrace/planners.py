@@ -59,7 +59,7 @@ class NoLoads:
 class _LoadPlannerOnDemand:
     """Planner by load, imported for its first plan.
 
-    Its libraries use 130 MiB, and only the leader needs them.
+    The libraries of the planner use 130 MiB, and only the leader needs them.
     """
 
     def __init__(self, settings: AssignerSettings) -> None:

@@ -41,9 +41,9 @@ def from_file(path: Path) -> Hourly:
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
     """Return the recent hourly loads in Pinot, and notes on missing hours.
 
-    `since`: duration, such as 24h or 28d. It includes the current hour so far. Each hour is read from its
-    samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest for an invalid duration;
-    LoadUnavailable if no hour has samples or a rollup.
+    `since`: duration, such as 24h or 28d. The range includes the current hour so far. Each hour is read from
+    its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest for an invalid
+    duration; LoadUnavailable if no hour has samples or a rollup.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient

@@ -202,8 +202,8 @@ class HeadraceSettings(BaseSettings):
     def service_address(self, at: str = "") -> str:
         """Return the addresses of the service for commands, separated by commas. Raises InvalidRequest.
 
-        They are `at`, by default the configured addresses. Addresses without a scheme get `https://` if the
-        settings contain a certificate or a CA file.
+        The addresses are `at`, by default the configured addresses. Addresses without a scheme get `https://`
+        if the settings contain a certificate or a CA file.
         """
         given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands

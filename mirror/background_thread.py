@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 class BackgroundThread(ABC):
     """Base class of threads.
 
-    A subclass overrides `_run`, which must end soon after `_stopping` is set. It overrides `wake` if the
-    thread also waits for anything else. `is_daemon`: whether the process can end without waiting for the
+    A subclass overrides `_run`, which must end soon after `_stopping` is set. A subclass overrides `wake` if
+    the thread also waits for anything else. `is_daemon`: whether the process can end without waiting for the
     thread.
     """
 

@@ -292,8 +292,8 @@ class DamagedState(CorruptData):
 
 
 class DamagedStore(CorruptData):
-    """The file of the embedded store, or the topics of the store on Kafka, are damaged. Their data is not
-    used."""
+    """The file of the embedded store, or the topics of the store on Kafka, are damaged. Data of a damaged
+    store is not used."""
 
     fatal = True
 

@@ -185,7 +185,7 @@ class NodeStore(Protocol):
     """Operations of ZooKeeper. Thread-safe.
 
     Paths are absolute below the root of the service. A watch fires once, on any thread, after its data has
-    changed. Its callback must return at once. All methods raise Unreachable while the session is
+    changed. The callback of the watch must return at once. All methods raise Unreachable while the session is
     disconnected, and SessionLost after it has expired.
     """
 

@@ -59,7 +59,7 @@ class MirrorSettings(Settings):
     events_topic: str = "headrace-placement-events"
     """Topic for placement events. A placement event is a change of the plan, with its reason."""
     kept_topics: list[str] = Field(default=[])
-    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. These topics are
+    """Topics to keep even if they seem unused. `*` matches any text, such as `archive-*`. The topics are
     never listed as unused and cannot be retired."""
     audit: AuditSettings = AuditSettings()
     definitions: DefinitionSettings = DefinitionSettings()

@@ -99,8 +99,8 @@ class MonitorCycle:
         self._failure: HeadraceError | None = None
         """Last failure to read measurements.
 
-        After a failed read, measurements are not read again for as long as the read took, at most 15 s. In
-        this time, the monitor reports only the states of partitions.
+        After a failed read, measurements are not read again for as long as the read took, at most 15 s. Until
+        the next read, the monitor reports only the states of partitions.
         """
         self._retries_at = 0.0
         self._late_times = LateTimes(measurements, window_seconds)

@@ -1,8 +1,8 @@
 """Lifecycle of incidents, derived from verdicts. Pure.
 
-An incident opens after `open_after` consecutive BREACHED verdicts. It closes after `close_after` consecutive
-WITHIN verdicts over at least `close_seconds`, so that a datastream close to its objective has one long
-incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
+An incident opens after `open_after` consecutive BREACHED verdicts. An incident closes after `close_after`
+consecutive WITHIN verdicts over at least `close_seconds`, so that a datastream close to its objective has one
+long incident. An UNKNOWN verdict does not change these counts. A HALTED verdict neither opens nor closes an
 incident, and resets the count of WITHIN verdicts.
 
 During an incident, a rebalance is requested at most once per `cooldown_seconds`, so that the previous

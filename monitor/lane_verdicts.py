@@ -38,8 +38,8 @@ IN_TIME: Final = LaneJudgement(MovementState.OK)
 def judged(lane: LaneStatus, now: float) -> LaneJudgement:
     """Judge a lane of this instance at `now` (monotonic seconds).
 
-    The call is cheap for lanes without late records, which are the majority (see `LaneTrack`). Their
-    predicted loss is computed when the worker reports.
+    The call is cheap for lanes without late records, which are the majority (see `LaneTrack`). The predicted
+    loss of a lane is computed when the worker reports.
     """
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
@@ -136,7 +136,7 @@ def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
     """Return whether a lane has been behind since its start.
 
-    It became late at once, or a waiting record is older than the lane.
+    The lane became late at once, or a waiting record is older than the lane.
     """
     late_since = lane.history.late_since
     if late_since is not None:

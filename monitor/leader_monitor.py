@@ -1,6 +1,6 @@
 """Monitor within an instance.
 
-It runs while the instance is the leader, so that exactly one monitor is active.
+The monitor runs while the instance is the leader, so that exactly one monitor is active.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class _LateRecords:
     ) -> None:
         """Add a report.
 
-        `before`: previous report of the partition. Its oldest waiting record limits the age of the records
+        `before`: previous report of the partition. The oldest waiting record limits the age of the records
         that have arrived since, usually more exactly than the histogram bucket.
         """
         if math.isinf(self._least):

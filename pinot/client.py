@@ -1,6 +1,6 @@
 """Client of a Pinot broker; the only module that uses pinotdb.
 
-Pinot reports failures in responses with status 200, and may return the rows of only some servers. It also
+Pinot reports failures in responses with status 200, and may return the rows of only some servers. Pinot also
 truncates results: without LIMIT to 10 rows, and grouped results at its own limit. `PinotClient` treats all of
 these responses as errors, so a call either returns a complete result or raises.
 """
@@ -107,7 +107,8 @@ def _is_retriable(error: BaseException) -> bool:
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
     """Validate a query and its parameters.
 
-    pinotdb leaves a star unquoted. It would write an empty list as `in ()`, and None as the name of a column.
+    pinotdb does not quote a star. pinotdb would write an empty list as `in ()`, and None as the name of a
+    column.
     """
     if " limit " not in sql.lower():
         raise AssertionError("query without LIMIT: Pinot would truncate the result to 10 rows")

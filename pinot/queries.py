@@ -261,7 +261,7 @@ def mirror_rates(
 ) -> list[MirrorRateRow]:
     """Return the rates of partitions that copied as many records as arrived.
 
-    These are the partitions whose lag was known and below a limit.
+    The lag of these partitions was known and below a limit.
     """
     if not topics:
         return []

@@ -1,8 +1,8 @@
 """Queries the latency of each topic for the monitor, over thousands of topics.
 
-`arrived` and `lateness` run several times a minute. They therefore return rows or columns of numbers as
-received from Pinot, without an object per topic. If one number for all topics of a datastream is enough,
-Pinot sums them: the result then has one row for each datastream instead of one row for each topic.
+`arrived` and `lateness` run several times a minute. Both functions therefore return rows or columns of
+numbers as received from Pinot, without an object per topic. If one number for all topics of a datastream is
+enough, Pinot sums them: the result then has one row for each datastream instead of one row for each topic.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class AccessMethods:
 class Gate:
     """ASGI middleware that authenticates each request before its body is read.
 
-    It rejects requests with `refuse`.
+    `refuse` creates the response to a rejected request.
     """
 
     def __init__(
@@ -291,8 +291,8 @@ def principal_of(request: Request) -> Principal:
 def quota_holders_of(request: Request) -> frozenset[str]:
     """Return the names whose limits apply to a request.
 
-    These are its principal, and the owners for which the principal may act. The result is empty without
-    authentication, and for requests of other instances.
+    The names are those of its principal, and of the owners for which the principal may act. The result is
+    empty without authentication, and for requests of other instances.
     """
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:

@@ -71,7 +71,7 @@ def check_origin(
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
     """Raise BodyNotJson for requests that a page could send without a preflight.
 
-    These are requests with the content type of a form, and a POST without a body to /v1. Brooklin's clients
+    Such requests have the content type of a form, or are a POST without a body to /v1. Brooklin's clients
     send actions without a body, so they are allowed on Brooklin's paths.
     """
     if method in _READING:

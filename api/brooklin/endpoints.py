@@ -92,7 +92,7 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 def without_stamps(datastream: Datastream) -> dict[str, str]:
     """Return the metadata without the keys that `api.restli` adds to responses.
 
-    Otherwise clients would store these keys when they write back a definition.
+    Clients would otherwise store these keys when they write back a definition.
     """
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}

@@ -120,7 +120,7 @@ class RestliProtocol:
     def spoken(self) -> str:
         """Version of the response.
 
-        This is the version of the request if supported, otherwise the newest supported version.
+        The response has the version of the request if supported, otherwise the newest supported version.
         """
         return self.text if self.is_supported else "2.0.0"
 

@@ -118,7 +118,7 @@ _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 """Header of requests for responses without compression.
 
-Their size can be limited while they arrive.
+The size of such responses can be limited while they arrive.
 """
 _LONGEST_SECONDS: Final = 60.0
 """Timeout of one step of a request, in addition to the deadline of each query (seconds)."""

@@ -250,7 +250,7 @@ class Reads:
     def names_of(self, datastream: str) -> frozenset[str]:
         """Return the names under which events about a datastream are recorded.
 
-        These are its own name and, for planning, the name of its group.
+        The events have the name of the datastream or, for planning, the name of its group.
         """
         return frozenset({datastream, self.group_of(datastream)})
 

@@ -1,5 +1,5 @@
 """HTTP functions that every resource uses.
 
-These are errors, headers of changes, limits, event streams and the OpenAPI document. Imports `api.access`
-only. Start with `problems.py` and `middleware.py`.
+The package contains errors, headers of changes, limits, event streams and the OpenAPI document. Imports
+`api.access` only. Start with `problems.py` and `middleware.py`.
 """

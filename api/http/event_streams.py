@@ -38,7 +38,7 @@ _PLACE_SECONDS: Final = 15
 ReadLog = Callable[[Publications, Watch], Publications]
 """Function that returns the current content of the event log.
 
-Its argument is the previous content. The watch is called when the log changes again.
+The argument is the previous content. The watch is called when the log changes again.
 """
 
 

@@ -29,7 +29,7 @@ _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 class RequestIds:
     """Outermost ASGI middleware, which adds `X-Request-ID` to each response.
 
-    This is the caller's id if it is a short token, otherwise a new id. Log lines about the request also
+    The id is the caller's if it is a short token, otherwise a new id. Log lines about the request also
     contain the id, with method and path. The log context belongs to the asyncio task of this request. The
     context is not reset at the end, so that errors logged by the server also contain the id.
     """
@@ -133,8 +133,8 @@ _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
 """Maximum size of a body that is checked in the event loop (bytes).
 
-The check of a larger body can take 100 ms. It therefore runs in a thread, one body at a time, so that other
-requests are not delayed.
+The check of a larger body can take 100 ms. The check of a larger body therefore runs in a thread, one body at
+a time, so that other requests are not delayed.
 """
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]

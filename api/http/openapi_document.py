@@ -69,7 +69,7 @@ class DocumentedApi(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Wrap the framework's handler of unexpected errors.
 
-        Its responses then also have request ids.
+        Responses of this handler then also have request ids.
         """
         return SafeHeaders(RequestIds(super().build_middleware_stack()))
 

@@ -267,7 +267,7 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
     """Return the schema of an enumeration as a part of the field's schema.
 
-    Otherwise it would be a separate type.
+    Without this, the enumeration would be a separate type.
     """
     return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
@@ -430,8 +430,8 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
 """Errors that any call can return.
 
-They mean a malformed, too large, too frequent or forbidden request, a failure of the coordination store or
-another server, or a bug.
+The errors mean a malformed, too large, too frequent or forbidden request, a failure of the coordination store
+or another server, or a bug.
 """
 
 OF_CHANGES: Final = problems(415)

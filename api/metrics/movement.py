@@ -1,7 +1,7 @@
 """Prometheus metrics about partitions, audits and consumer groups.
 
-They contain states of partitions, time to catch up and time to loss, uncopied partitions, continuous audits,
-and consumer groups that follow.
+The metrics are states of partitions, time to catch up and time to loss, uncopied partitions, continuous
+audits, and consumer groups that follow.
 """
 
 from __future__ import annotations

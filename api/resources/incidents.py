@@ -67,7 +67,7 @@ class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
 class GainAnswer(RebalanceGain, RecordAnswer):
     """Predicted and actual effect of the first rebalance of an incident (seconds of breach); null if unknown.
 
-    Both count the time after `acted_ms`.
+    Both numbers count the time after `acted_ms`.
     """
 
     DESCRIPTIONS: ClassVar = {

@@ -219,7 +219,7 @@ def put_together(
 class FleetMovements:
     """Computes the movements of all datastreams outside of REST requests.
 
-    It has a separate event loop. Used by one thread at a time.
+    The queries run in a separate event loop. Used by one thread at a time.
     """
 
     def __init__(self, services: Services) -> None:
@@ -355,7 +355,7 @@ async def audits_now(
 class FleetAudits:
     """Reads the audits of all instances outside of REST requests.
 
-    It has a separate event loop. Used by one thread at a time.
+    The queries run in a separate event loop. Used by one thread at a time.
     """
 
     def __init__(self, services: Services) -> None:

@@ -27,7 +27,7 @@ class PairOperationAnswer(BegunOperation, AnswerModel):
     operator: str
     """User who started the operation."""
     step: str
-    """Step in progress. It is possible that its action is partly done."""
+    """Step in progress. The action of a step may be partly done."""
     reached: str
     """Last step of the sequence that has been started."""
     failure: str

@@ -27,7 +27,7 @@ _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
 """Stages of the latency of batches.
 
-They are: at the source, in transfer, in the mirror's queue, and until acknowledged.
+Stages: at the source, in transfer, in the mirror's queue, and until acknowledged.
 """
 _WAIT, _FETCH, _QUEUE, _PRODUCE = (SHOWN_OF_LANES.index(name) for name in STAGES)
 _BATCHES, _PASSED = (SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))

@@ -188,8 +188,8 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
     """Return partitions that cover the remainder.
 
-    They are chosen from the twenty partitions whose size is closest to the remainder. If these do not
-    suffice, all free partitions are taken in order.
+    The partitions are chosen from the twenty partitions whose size is closest to the remainder. If these do
+    not suffice, all free partitions are taken in order.
     """
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0

@@ -160,7 +160,7 @@ def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, 
 def hours_of_shapes(last_ms: int, ahead: int) -> list[int]:
     """Return the hours whose loads determine the shares of partitions, newest first.
 
-    These are the hours of the last day, and the hours one week before the forecast.
+    The hours are those of the last day, and the hours one week before the forecast.
     """
     day = range(last_ms, last_ms - DAY * HOUR_MS, -HOUR_MS)
     first = last_ms - WEEK * HOUR_MS

@@ -76,7 +76,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
     """Return one slot of each task, then the next slot of each task, and so on.
 
-    This distributes the heavier partitions over the tasks.
+    The order distributes the heavier partitions over the tasks.
     """
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
@@ -122,9 +122,9 @@ def assign_lpt(
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
     """Assign partitions in batches if the result equals the result of single steps.
 
-    This is common with many tasks. With tasks in the order of their loads and partitions in the order of
-    their sizes, the j-th partition is assigned to the j-th task as long as that task is lighter than every
-    task that has just received a partition.
+    Equal results are common with many tasks. With tasks in the order of their loads and partitions in the
+    order of their sizes, the j-th partition is assigned to the j-th task as long as that task is lighter than
+    every task that has just received a partition.
     """
     if len(loads) < _BATCH:  # too few for a batch to pay off
         return _assign_lpt_singly(sizes.tolist(), loads, counts, limits)

@@ -63,7 +63,7 @@ class KeptSetsQuestion:
 def is_affordable(partitions: int, tasks: int) -> bool:
     """Return whether partitions are few and large enough for the choice of kept sets.
 
-    If they are large relative to a task, packing dominates the cost of moves.
+    If partitions are large relative to a task, packing dominates the cost of moves.
     """
     return 0 < partitions <= _MOST_PARTITIONS and partitions <= _MOST_A_TASK * tasks
 
@@ -97,7 +97,7 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
     """Add partitions without load to the placement.
 
-    They stay if their task stays; otherwise they get the task with the fewest partitions.
+    Partitions stay if their task stays; otherwise they get the task with the fewest partitions.
     """
     task_of = question.homes.copy()
     task_of[carrying] = placed

@@ -135,7 +135,7 @@ class _MoveSearch:
     ) -> dict[int, int] | None:
         """Return `count` partitions that cover the need, by rank, with their new tasks.
 
-        None means that there is no such set.
+        None if no set of this size covers the need.
         """
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)

@@ -42,7 +42,7 @@ Ranges = list[tuple[int, int]]
 class _SolverBudget:
     """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
 
-    A run usually needs about one second, and sometimes much more. If it does, another seed is faster.
+    A run usually needs about one second. If a run needs much more, another seed is faster.
     """
 
     rounds: int

@@ -265,8 +265,8 @@ def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
 def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
     """Return the load that tasks should not exceed: int64[D].
 
-    This is the usable capacity. The load is lower if a rebalance levels the tasks, and higher if no further
-    task is allowed.
+    The target is the usable capacity. The load is lower if a rebalance levels the tasks, and higher if no
+    further task is allowed.
     """
     rest, wanted = problem.sizes[~isolated], int(alive.sum())
     tasks = max(1, wanted - int(isolated.sum()))

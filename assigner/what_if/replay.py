@@ -32,7 +32,7 @@ _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 _LAST_MS: Final = 10**14
 """Latest supported hour (in the year 5138), in epoch milliseconds.
 
-It ensures that all hours, including forecast hours, can be formatted.
+The limit ensures that all hours, including forecast hours, can be formatted.
 """
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]

@@ -99,7 +99,8 @@ def _admitted(
 ) -> tuple[ImportFinding, ...]:
     """Mark the datastreams that Headrace would reject as impossible.
 
-    These use forbidden clusters, would copy in a loop, or write to topics of another datastream.
+    Rejected datastreams use forbidden clusters, would copy in a loop, or write to topics of another
+    datastream.
     """
     others, refused = list(here.present.values()), {}
     for finding in findings:

@@ -205,7 +205,8 @@ def _source(datastream: BrooklinDatastream) -> str:
 def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
     """Return the destination in the definition.
 
-    If it is missing, returns the brokers that Brooklin's transport provider recorded in the metadata.
+    If the address is missing, returns the brokers that Brooklin's transport provider recorded in the
+    metadata.
     """
     destination = datastream.document.get("destination")
     destination = destination if isinstance(destination, Mapping) else {}
@@ -218,8 +219,8 @@ def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
 def _check_expression(expression: str) -> None:
     """Raise InvalidRequest for a Java regular expression with another meaning in RE2.
 
-    These are nested character classes (a union in Java) and intersections of classes. RE2 itself rejects all
-    other unsupported syntax.
+    Other meanings apply to nested character classes (a union in Java) and intersections of classes. RE2
+    itself rejects all other unsupported syntax.
     """
     why = ""
     if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):

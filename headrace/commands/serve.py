@@ -143,7 +143,7 @@ def _background_threads(
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Return functions that start and stop the background threads.
 
-    These are audits, and the threads of the leader: sizing advice, consumer groups, use of topics, own
+    The threads are audits, and those of the leader: sizing advice, consumer groups, use of topics, own
     monitor.
     """
     from api.metrics.collector import AdviceCollector

@@ -82,10 +82,10 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 class RestClient:
     """REST client that sends each request to any instance of the service.
 
-    `addresses`: `host:port` or `https://host:port`, separated by commas. They are tried in order, and finally
-    the addresses that `find_more` returns. `note_age`: called with the age of a response in seconds if the
-    coordination store is unreachable. `keeps_connection`: if False, the connection is closed after each
-    response, and `close` is not needed. `settings`: credentials of the caller; None for anonymous calls.
+    `addresses`: `host:port` or `https://host:port`, separated by commas. Addresses are tried in order, and
+    finally the addresses that `find_more` returns. `note_age`: called with the age of a response in seconds
+    if the coordination store is unreachable. `keeps_connection`: if False, the connection is closed after
+    each response, and `close` is not needed. `settings`: credentials of the caller; None for anonymous calls.
     """
 
     def __init__(

@@ -12,8 +12,8 @@ import json
 def visible(text: str) -> str:
     """Return the text on one line, with invisible characters escaped.
 
-    These are control and format characters, lone surrogates, line breaks, and whitespace other than the plain
-    space.
+    Invisible characters are control and format characters, lone surrogates, line breaks, and whitespace other
+    than the plain space.
     """
     if text.isprintable():
         return text

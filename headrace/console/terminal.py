@@ -86,7 +86,7 @@ class Terminal:
         """Print a table.
 
         A cell of None is empty. A list is printed with one line per item. Cells are never truncated. If the
-        table is too wide for the terminal, columns are folded. If they would become illegible, each row is
+        table is too wide for the terminal, columns are folded. If columns would become illegible, each row is
         printed as a record of `column value` lines. A pipe or a file always receives a heading and one line
         per row.
         """

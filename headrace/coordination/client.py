@@ -62,7 +62,7 @@ class CoordinationClient(NodeStore, Protocol):
 def store_folder(settings: HeadraceSettings) -> Path:
     """Return the folder of the embedded store. Raises ConfigError if the user has no home directory.
 
-    It is `mirror.state_directory`, by default a folder in the state directory of the user.
+    The folder is `mirror.state_directory`, by default a folder in the state directory of the user.
     """
     if settings.mirror.state_directory:
         return Path(settings.mirror.state_directory).absolute()

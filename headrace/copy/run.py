@@ -360,7 +360,7 @@ class CopyRun:
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
     """Start a worker process.
 
-    Its stdout is discarded, so that output of libraries cannot mix with the report.
+    The stdout of the process is discarded, so that output of libraries cannot mix with the report.
     """
     descriptor = channel.fileno()
     command = worker_command("headrace.copy.worker", str(descriptor))

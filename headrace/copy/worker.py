@@ -1,6 +1,6 @@
 """Main program of a worker of `headrace copy`.
 
-It imports as little as possible, because one worker process runs per core.
+The module imports as little as possible, because one worker process runs per core.
 """
 
 from __future__ import annotations

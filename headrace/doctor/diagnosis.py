@@ -21,7 +21,7 @@ class Grade(StrEnum):
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
-    """It works now, but may fail or be abused later."""
+    """The configuration works now, but may fail or be abused later."""
     PROBLEM = "problem"
     """It does not work."""
 

@@ -38,8 +38,8 @@ _FOLDER: Final = "dr"
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
     """Connect to the coordination store for a command.
 
-    An instance keeps an embedded store open. In this case, the states of pairs are in another embedded store,
-    which one command at a time can open.
+    An instance keeps an embedded store open. If the service has an embedded store, the states of pairs are in
+    a second one, which one command at a time can open.
 
     Raises StoreInUse, and the errors of the store's client.
     """

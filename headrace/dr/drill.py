@@ -243,7 +243,7 @@ class Drill:
     def _definition(self, name: str, topic: str, home: str, away: str) -> Mapping[str, Any]:
         """Return the request body for the datastream of the drill.
 
-        Its owner is that of the first datastream of the pair.
+        The owner is that of the first datastream of the pair.
         """
         present = next(iter(self._real.state().datastreams.values()))
         owner = self._real.acts.datastreams.definitions([present])[present].get("owner")

@@ -21,8 +21,8 @@ class PairReader:
 
     `copy_at`: reads the copy of a pair's state on a cluster.
 
-    If the coordination store has no state of a pair, it may have lost it. In this case, the copies on both
-    clusters are read once and cached.
+    If the coordination store has no state of a pair, it may have lost it. If the state is missing, the copies
+    on both clusters are read once and cached.
     """
 
     def __init__(

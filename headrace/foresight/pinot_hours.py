@@ -43,7 +43,7 @@ def _means(
 def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
     """Return a function that reads the mean loads of a time range.
 
-    It reads rollups or, if they do not exist yet, samples.
+    The query reads rollups or, if they do not exist yet, samples.
     """
     directory = ClusterDirectory(settings.clusters)
 

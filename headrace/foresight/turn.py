@@ -144,8 +144,8 @@ class ForesightTurn:
     def present(self) -> Advice:
         """Store the current need, without reading the history.
 
-        Stored advice may come from a former leader. Its forecast is kept for hours that have not passed, and
-        its need of past hours if the advice is recent. Raises HeadraceError.
+        Stored advice may come from a former leader. A forecast is kept for hours that have not passed, and
+        the need of past hours if the advice is recent. Raises HeadraceError.
         """
         self._round = None
         now_ms = self._clock_ms()
@@ -220,7 +220,8 @@ class ForesightTurn:
     def shape(self) -> object:
         """Return a value that changes when the advice becomes outdated. Raises HeadraceError.
 
-        It consists of the number of tasks by group, and the names of the instances that are not leaving.
+        The value consists of the number of tasks by group, and the names of the instances that are not
+        leaving.
         """
         services = self._means.services
         plan = services.plan()
@@ -427,7 +428,7 @@ def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> Gr
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
     """Return the current need of a group.
 
-    It is known only if the last plan of the group is recent and used measured loads.
+    The number is known only if the last plan of the group is recent and used measured loads.
     """
     tasks = len(plan.of_group(group))
     if found is None:

@@ -89,7 +89,7 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
     """Return a function that returns the silences in the settings file.
 
-    It reloads the file after a change, and returns the previous silences while the file is invalid.
+    The function reloads the file after a change, and returns the previous silences while the file is invalid.
     """
     file = config_file(config)
     state = _state_of(file)

@@ -25,7 +25,7 @@ from monitor.canary.watch import CanaryPath, Paths
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
     """Return a function that builds the probe of a canary path.
 
-    It raises ConfigError if the directory does not permit a cluster of the path.
+    The function raises ConfigError if the directory does not permit a cluster of the path.
     """
 
     def open_probe(path: CanaryPath) -> CanaryProbe:

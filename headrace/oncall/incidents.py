@@ -48,7 +48,7 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
     """Build the reader of stored incidents.
 
-    It returns no incidents if the topic is missing or not configured.
+    The reader returns no incidents if the topic is missing or not configured.
     """
     topic = cache(lambda: incident_topic(settings))
 

@@ -172,9 +172,9 @@ def _measurements(
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
     """Return the measurements in the metrics topic, or None if it is not used.
 
-    It is not used if only Pinot is configured, or if Pinot is available and the cluster of the topic is not
-    configured. Raises InvalidRequest if the topic is required but its cluster is not configured; ConfigError
-    if Pinot's client is required but not installed.
+    The topic is not used if only Pinot is configured, or if Pinot is available and the cluster of the topic
+    is not configured. Raises InvalidRequest if the topic is required but its cluster is not configured;
+    ConfigError if Pinot's client is required but not installed.
     """
     place, mirror = settings.monitor.measurements, settings.mirror
     wanted = " ".join(f"'{requirement}'" for requirement in sorted(requirements_of("monitor")))

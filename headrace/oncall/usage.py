@@ -21,7 +21,7 @@ from pinot.time_range import TimeRange
 def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRange], UsageReport]:
     """Return the function that reads the usage of whole days.
 
-    It raises Unreachable, AnalyticsError, HistoryUnavailable, TopicMissing.
+    The function raises Unreachable, AnalyticsError, HistoryUnavailable, TopicMissing.
     """
     place = settings.monitor.measurements
     uses_pinot = place is not MeasurementPlace.TOPIC and "pinot" in settings.model_fields_set

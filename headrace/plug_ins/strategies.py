@@ -50,7 +50,7 @@ class ChosenStrategies:
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """Return a strategy. If it cannot be created, record the reason and return None."""
+        """Return a strategy. If a strategy cannot be created, record the reason and return None."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))

@@ -91,8 +91,8 @@ class BoundedProtocol(H11Protocol):
     def _give_way(self) -> None:
         """Close the connection.
 
-        If it has already served a request, no response is sent, because the client would mistake it for the
-        response to its next request.
+        If the connection has already served a request, no response is sent, because the client would mistake
+        it for the response to its next request.
         """
         if self.cycle is None:
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)

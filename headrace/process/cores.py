@@ -49,8 +49,8 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
 def _limit(folder: Path) -> Iterator[float]:
     """Yield the CPU quota of one control group, if any.
 
-    It is `cpu.max` (version 2), or `cpu.cfs_quota_us` divided by `cpu.cfs_period_us` (version 1). "max" and
-    -1 mean no limit.
+    The quota is `cpu.max` (version 2), or `cpu.cfs_quota_us` divided by `cpu.cfs_period_us` (version 1).
+    "max" and -1 mean no limit.
     """
     text = _text(folder / "cpu.max") or " ".join(_text(folder / f"cpu.cfs_{name}_us") for name in _VERSION_1)
     words = text.split()

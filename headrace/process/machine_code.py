@@ -3,8 +3,8 @@
     python -m headrace.process.machine_code MODULE [...]     run MODULE compiled, like worker processes
 
 A build of `headrace.process.compilation` is used only if its digest matches the current sources. Otherwise,
-or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. They behave in the same way, but use
-more CPU time. This module has few imports, because every worker process imports it.
+or with `HEADRACE_COMPILED=0` in the environment, the Python sources run. The sources behave in the same way,
+but use more CPU time. This module has few imports, because every worker process imports it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 
 def build_folder(home: Path = HOME) -> Path:
-    """Return the folder for the build of the sources in `home`. It may not exist yet."""
+    """Return the folder for the build of the sources in `home`. The folder may not exist yet."""
     return home / _BUILDS / _digest(home)
 
 

@@ -1,6 +1,6 @@
 """REST server in its own thread.
 
-Its socket is bound before other parts of the process start.
+The socket is bound before other parts of the process start.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 def advertised_address(api: ApiSettings, bound: str) -> str:
     """Return the address at which other instances reach this instance.
 
-    It is the configured address, by default `bound` with the host name instead of a wildcard. It starts with
-    `https://` if the listener uses TLS.
+    The address is the configured one, by default `bound` with the host name instead of a wildcard. The
+    address starts with `https://` if the listener uses TLS.
     """
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):

@@ -4,7 +4,8 @@ Parent processes stop their workers gracefully. Workers ignore the signals. Comm
 they have started.
 
 A terminal sends SIGINT to the whole process group, and systemd sends SIGTERM to the whole service, so workers
-receive both signals, too. A worker must ignore them from its start. Otherwise, it would end without draining.
+receive both signals, too. A worker must ignore them from its start. The process would otherwise end without
+draining.
 """
 
 from __future__ import annotations

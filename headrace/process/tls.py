@@ -35,7 +35,7 @@ _ESCAPED: Final = ',+"\\<>;='
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
     """Return the TLS context of the listener (TLS 1.2 or newer). Raises ConfigError.
 
-    It contains the certificate, and verifies client certificates.
+    The context contains the certificate, and verifies client certificates.
     """
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -119,7 +119,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Return a protocol class for one listener. Its limits and counters are class attributes."""
+    """Return a protocol class for one listener. The limits and counters are class attributes."""
 
     class Protocol(CertifiedProtocol):
         pass

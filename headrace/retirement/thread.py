@@ -1,7 +1,7 @@
 """Thread of the leader that records the use of all topics.
 
-It reads the state of all topics regularly, so that their age and last use are known when an operator lists
-unused topics.
+The thread reads the state of all topics regularly, so that their age and last use are known when an operator
+lists unused topics.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ class KafkaAdmin:
     """Thread-safe admin client for one cluster.
 
     The client connects on first use, and closes idle connections. All clients with the same `loop` share a
-    thread; by default, all clients of the process do. A call takes at most `deadline_seconds`. It fails at
-    once if no address accepts a connection. If an address accepts connections but does not respond, only one
-    call at a time waits for this address.
+    thread; by default, all clients of the process do. A call takes at most `deadline_seconds`. The call fails
+    at once if no address accepts a connection. If an address accepts connections but does not respond, only
+    one call at a time waits for this address.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ class RecordTopic(Generic[_Record]):
 
     Metrics must not stop the mirror. Records are dropped and counted if the queue is full, if the topic is
     missing, or if no broker stores them within `delivery_seconds`. An episode of drops is logged at its start
-    and at its end. It ends if records are delivered and none was dropped for a while, or if none was dropped
-    for longer than any record can wait. `now`: returns monotonic seconds.
+    and at its end. The episode ends if records are delivered and none was dropped for a while, or if none was
+    dropped for longer than any record can wait. `now`: returns monotonic seconds.
     """
 
     def __init__(

@@ -150,7 +150,7 @@ class ZooKeeper:
         return self._contact
 
     def session_timeout_seconds(self) -> float:
-        """Return the session timeout that the server granted. It may be shorter than configured."""
+        """Return the session timeout that the server granted. The timeout may be shorter than configured."""
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:

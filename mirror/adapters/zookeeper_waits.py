@@ -1,9 +1,9 @@
 """Replaces the socket waits of kazoo, to detect a server that stops responding.
 
-By default, kazoo creates and closes a selector for each wait. This takes five system calls, and the thread
-waits for the interpreter lock after each. `poll` takes one. Also, kazoo counts every sent request as a ping,
-and does not notice missing responses. A busy client would stay connected to a frozen server until ZooKeeper
-ends the session.
+By default, kazoo creates and closes a selector for each wait. Such a wait takes five system calls, and the
+thread waits for the interpreter lock after each. `poll` takes one. Also, kazoo counts every sent request as a
+ping, and does not notice missing responses. A busy client would stay connected to a frozen server until
+ZooKeeper ends the session.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class LedgerAccount:
         return self._map
 
     def is_expected(self, source: int) -> bool:
-        """Return whether the record was copied. If it was not, count it."""
+        """Return whether the record was copied. Count the record if it was not."""
         if self._left_out.is_copied(source):
             return True
         self._tally.note(source)
@@ -45,7 +45,7 @@ class LedgerAccount:
     def is_left_out(self, start: int, end: int) -> bool:
         """Return whether every record of [start, end) was skipped intentionally.
 
-        Such records may be undecodable.
+        Omitted records may be undecodable.
         """
         return self._left_out.are_left_out(start, end)
 

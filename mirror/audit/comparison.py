@@ -214,7 +214,7 @@ class _Run:
         """Extend the source range if the destination has more records. Return whether there are more source
         records.
 
-        Such records were written after the end was read.
+        Records after the end were written after the end was read.
         """
         if self._look is None or self._is_source_newer:
             return False

@@ -1,6 +1,7 @@
 """Reads an offset range of a partition for an audit, independently of the copying code.
 
-The reader fetches batches and parses their headers. It decodes a batch only if its records are needed.
+The reader fetches batches and parses their headers. The reader decodes a batch only if its records are
+needed.
 """
 
 from __future__ import annotations

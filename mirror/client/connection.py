@@ -97,7 +97,7 @@ class Connection:
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request. Its body must not change until the response arrives."""
+        """Send a request. The body of a request must not change until the response arrives."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -129,7 +129,7 @@ class Connection:
                 self._watch()
 
     def complete(self, request: Request, end: Sequence[Buffer]) -> None:
-        """Send the end of an incomplete request. This must be the last request on the connection."""
+        """Send the end of an incomplete request. The request must be the last on the connection."""
         request.is_incomplete = False
         if not self.is_incomplete or self._pending[-1][2] is not request:
             request.body = [*request.body, *end]  # it waits for an authentication

@@ -160,7 +160,8 @@ class Loop:
         return promise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
-        """Run a coroutine. If it fails and no other coroutine awaits it, `run_once` raises the error."""
+        """Run a coroutine. If the coroutine fails and no other coroutine awaits it, `run_once` raises the
+        error."""
         done = Promise[T]()
         number = next(self._numbers)
         self._coroutines[number] = coroutine
@@ -253,8 +254,8 @@ class Loop:
 class RunWhile:
     """Awaitable that runs a coroutine while a condition holds.
 
-    The condition is checked at the start and after every `await`. If it is false, the coroutine is closed:
-    its `finally` blocks and context managers run, and the awaited result or error is discarded.
+    The condition is checked at the start and after every `await`. If the condition is false, the coroutine is
+    closed: its `finally` blocks and context managers run, and the awaited result or error is discarded.
     """
 
     def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:

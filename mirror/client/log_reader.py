@@ -45,7 +45,7 @@ async def fetch_once(
 ) -> FetchedPartition:
     """Fetch once from the leader of a partition.
 
-    The request is repeated while a quota causes empty responses. It is also repeated a few times if the
+    The request is repeated while a quota causes empty responses. A fetch is also repeated a few times if the
     broker returns no records before the end of the log. The next segment may then be in remote storage, or
     compaction may have removed all remaining records.
 

@@ -25,8 +25,8 @@ _BROKER_SHARE: Final = 0.8
 """Share of the client's timeout that the broker may use for replication."""
 _REPLICATION_SECONDS: Final = 4.0
 """Maximum replication timeout in seconds. Partitions share requests, so a slow partition may delay the
-response for all of them by this time. It then gets separate requests. The timeout is shorter than the time
-after which a broker counts as silent."""
+response for all of them by this time. Such a partition gets separate requests. The timeout is shorter than
+the time after which a broker counts as silent."""
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
 """Level of the feature `transaction.version` from which Produce requests add partitions to a transaction.

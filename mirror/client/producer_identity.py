@@ -76,7 +76,7 @@ async def reacquire_identity(
 ) -> ProducerStamp:
     """Reacquire the producer id of this lane with a new epoch.
 
-    `former`: producer id and epoch that the lane had. It must have no open transaction.
+    `former`: producer id and epoch that the lane had. The id must have no open transaction.
 
     Raises Unreachable, NotAuthorized; Fenced if another owner has acquired the id in the meantime.
     """

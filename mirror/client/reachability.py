@@ -223,8 +223,8 @@ class Reachability:
         return now if former is None or former.is_over else self._began(name, now)
 
     def _began(self, name: str, due: float) -> float:
-        """Return the start of the silence that includes `due`. It is earlier than `due` if the address was
-        silent shortly before, because a silent broker may accept new connections in between."""
+        """Return the start of the silence that includes `due`. The start is earlier than `due` if the address
+        was silent shortly before, because a silent broker may accept new connections in between."""
         former = self._silences.get(name)
         if former is None or due > former.latest + PATIENCE_SECONDS:
             return due

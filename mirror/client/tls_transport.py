@@ -73,7 +73,7 @@ class TlsTransport(Transport):
         return broken(name, error, self._certificate_file)
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Fill the buffer as far as possible. If it is not full, no more bytes are available."""
+        """Fill the buffer as far as possible. If the buffer is not full, no more bytes are available."""
         tls, received, size = self._tls, self._received, len(buffer)
         filled, is_drained = 0, False
         while filled < size:

@@ -39,7 +39,7 @@ Expressions that were stored before this limit existed may be longer.
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Attributes that a group member may leave unset. It then has the value of the other members."""
+"""Attributes that a group member may leave unset. An omitted option has the value of the other members."""
 _MAY_DIFFER: Final = frozenset({"limits"})
 """Attributes in which members of a group may differ. The strictest value applies."""
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"

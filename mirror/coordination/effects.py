@@ -124,8 +124,8 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
     """Return the number of offsets between the start position of a lane and the end of its partition.
 
-    This number is an upper bound of the uncopied records. Returns None if the start position is unknown.
-    `checkpoint`: stored position, or None.
+    The number of offsets is an upper bound of the uncopied records. Returns None if the start position is
+    unknown. `checkpoint`: stored position, or None.
     """
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
     if begin is None or begin > position.end:  # the topic was recreated or truncated

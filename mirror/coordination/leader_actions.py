@@ -1,8 +1,8 @@
 """Actions of the leader for one snapshot of the cluster state. Pure.
 
-All actions are idempotent. If the leader is interrupted, the next snapshot yields the remaining actions.
-Their order matters in only one case: a plan without the datastream must be published before the definition is
-removed.
+All actions are idempotent. If the leader is interrupted, the next snapshot yields the remaining actions. The
+order of the actions matters in only one case: a plan without the datastream must be published before the
+definition is removed.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
     """Return whether a new plan would be too early.
 
-    True if this instance has joined only recently and most instances with tasks are missing. They will
-    probably reconnect soon, so a new plan would only move their tasks away and back.
+    True if this instance has joined only recently and most instances with tasks are missing. Absent instances
+    will probably reconnect soon, so a new plan would only move their tasks away and back.
     """
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {instance.name for instance in live}

@@ -1,6 +1,6 @@
 """Built-in planner without dependencies.
 
-Plans are sticky. They balance loads if the loads are known, otherwise partition counts. If the assigner is
+Plans are sticky. Plans balance loads if the loads are known, otherwise partition counts. If the assigner is
 installed, its planner (OR-Tools, bounds, proofs) replaces this planner.
 """
 
@@ -22,7 +22,7 @@ from mirror.wording import counted
 class SimplePlanner:
     """Planner that derives the number of tasks from load and usable capacity.
 
-    It assigns partitions in descending order of load, each to the task with the least load.
+    The planner assigns partitions in descending order of load, each to the task with the least load.
     """
 
     def plan(self, request: PlanningRequest) -> GroupPlan:

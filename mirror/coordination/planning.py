@@ -75,14 +75,15 @@ class LastPlanning:
 @dataclass(frozen=True)
 class World:
     """Snapshot of all inputs of a plan. `topics`: partition counts by source cluster. A cluster that did not
-    respond is missing, and its planned partitions remain. `loads`: current loads of each group to be
-    planned. `recent`: earlier loads of the groups, oldest first. `due`: groups whose planning interval has
-    passed. `task_loads`: bytes per second of tasks that are not planned, if known. `refused`: reason for
-    each datastream that must not be mirrored; it has no tasks. `is_whole`: False if there are unreadable
+    respond is missing, and its planned partitions remain. `loads`: current loads of each group to be planned.
+    `recent`: earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed.
+    `task_loads`: bytes per second of tasks that are not planned, if known. `refused`: reason for each
+    datastream that must not be mirrored; it has no tasks. `is_whole`: False if there are unreadable
     definitions. Planned groups without a readable definition then keep their tasks. `is_recovered`: the plan
-    was rebuilt because the stored plan is unreadable. It is published even if unchanged. `last`: incomplete
-    planning runs of earlier decisions, by group. `awaited`: groups whose loads have been requested. `calm`:
-    reason why only mandatory moves of a group are allowed. `capacities`: task capacity by group."""
+    was rebuilt because the stored plan is unreadable. The plan is published even if unchanged. `last`:
+    incomplete planning runs of earlier decisions, by group. `awaited`: groups whose loads have been
+    requested. `calm`: reason why only mandatory moves of a group are allowed. `capacities`: task capacity by
+    group."""
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
@@ -124,7 +125,7 @@ class World:
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Paused datastreams by group. Their partitions keep their tasks."""
+        """Paused datastreams by group. The partitions of such datastreams keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
         for datastream in self.datastreams:
             if datastream.status is DatastreamStatus.PAUSED:

@@ -1,15 +1,15 @@
 """Determines which lanes an instance must stop, start or wait for. Pure.
 
 An instance first publishes its holding: the plan epoch that it follows, the lanes that it is still releasing,
-and the groups whose lanes it may run. Then it reads the holdings of the other instances, and starts the lanes
-that no other instance holds. A live instance holds a lane if it may run lanes of its group, and if it either
-follows another epoch or lists the lane as being released. No lane is started while an instance of the group
-follows a newer epoch, because that epoch may have assigned the lane to that instance.
+and the groups whose lanes it may run. Then the instance reads the holdings of the other instances, and starts
+the lanes that no other instance holds. A live instance holds a lane if it may run lanes of its group, and if
+it either follows another epoch or lists the lane as being released. No lane is started while an instance of
+the group follows a newer epoch, because that epoch may have assigned the lane to that instance.
 
 Because each instance publishes before it reads, at least one of two instances that want the same lane sees
 the holding of the other. An instance without a session runs no lanes: it stops by its own clock before its
-session can expire. If it writes nevertheless, the broker rejects these writes after the new owner has
-written. Therefore a partition never has two owners, and only moved partitions stop.
+session can expire. If a former owner writes nevertheless, the broker rejects these writes after the new owner
+has written. Therefore a partition never has two owners, and only moved partitions stop.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ def balance_tasks(
 
     The share of an instance is the number of tasks, times its weight, divided by the total weight. A task
     stays on its instance, except if the instance has left, if it has more than its share (rounded up), or if
-    another instance would have less than its share (rounded down). In these cases, the lightest tasks move.
-    Unassigned tasks are assigned in descending order of load, each to the instance with the least load for
-    its weight.
+    another instance would have less than its share (rounded down). If tasks must leave an instance, the
+    lightest move. Unassigned tasks are assigned in descending order of load, each to the instance with the
+    least load for its weight.
 
     Finally, while the load of the fullest instance exceeds `imbalance` times the mean load for its weight,
     one of its tasks moves to the emptiest instance, alone or in exchange for another task. Each move must

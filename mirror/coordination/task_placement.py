@@ -99,7 +99,7 @@ def move_to_host(
 ) -> dict[TaskName, TaskContent]:
     """Move partitions to a task on the requested instance.
 
-    This is the task of their group with the fewest partitions there, or a new task if there is none.
+    The task is that of their group with the fewest partitions there, or a new task if there is none.
     Partitions that the group does not mirror are ignored. Raises InvalidRequest if no live instance has the
     requested name.
     """

@@ -66,7 +66,8 @@ class WaitBudget:
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Subtract a wait from the budget. It started with the last call of `left`, and ends at `now`."""
+        """Subtract a wait from the budget. The wait started with the last call of `left`, and ends at
+        `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now

@@ -74,7 +74,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """Statuses in which the destination topics are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Errors of the coordination store. They affect all datastreams, so they end the tick."""
+"""Errors of the coordination store. Such an error affects all datastreams, so it ends the tick."""
 
 
 class Leader(BackgroundThread):

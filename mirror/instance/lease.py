@@ -18,7 +18,8 @@ class Contact(Protocol):
     """Contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
-        """Return the session timeout that the server granted. It may be shorter than requested."""
+        """Return the session timeout that the server granted. The granted timeout may be shorter than
+        requested."""
         ...
 
     def last_contact(self) -> float:
@@ -44,7 +45,7 @@ class Lease:
         self._contact = contact
 
     def renew(self) -> None:
-        """Send a heartbeat. Its response extends the lease."""
+        """Send a heartbeat. The response to the heartbeat extends the lease."""
         self._contact.beat()
 
     @property

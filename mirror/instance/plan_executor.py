@@ -52,7 +52,7 @@ _COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
 """Minimum pause between two reads of the definitions, as a multiple of the duration of a read.
 
-This leaves most of the CPU time for REST if definitions change constantly.
+The pause leaves most of the CPU time for REST if definitions change constantly.
 """
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000

@@ -104,7 +104,7 @@ class ProblemBoard:
         """Add a warning that depends on the current traffic.
 
         The warning is shown after other warnings, and only if the datastream is not excluded from planning.
-        It is not published as an event.
+        The problem is not published as an event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 

@@ -1,6 +1,7 @@
 """A running instance.
 
-Its components are started in order and stopped in reverse order, even if only some were started.
+The components of the service are started in order and stopped in reverse order, even if only some were
+started.
 """
 
 from __future__ import annotations

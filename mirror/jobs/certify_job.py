@@ -31,9 +31,9 @@ class Period(NamedTuple):
 async def certify(bench: EngineContext, job: VerifyJob, datastream: str, period: Period) -> dict[str, Any]:
     """Compare the records of a period, and return the unsigned certificate.
 
-    The comparison starts at the first source record with a timestamp at or after the start of the period. It
-    ends before the first record with a timestamp at or after the end of the period. Raises TopicMissing,
-    Unreachable and the errors of reading.
+    The comparison starts at the first source record with a timestamp at or after the start of the period. The
+    range ends before the first record with a timestamp at or after the end of the period. Raises
+    TopicMissing, Unreachable and the errors of reading.
     """
     ranges = await ranges_between(bench, job, *period)
     verdicts = await audit_copy(bench, replace(job, sums=True, ranges=ranges))

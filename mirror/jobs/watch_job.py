@@ -19,8 +19,8 @@ _CLEAN: Final = frozenset({Verdict.COMPLETE, Verdict.DUPLICATED, Verdict.FOREIGN
 
 @dataclass
 class AuditWatch:
-    """State of a continuous audit. Its size grows with the number of partitions, not with the number of
-    records."""
+    """State of a continuous audit. The size of the state grows with the number of partitions, not with the
+    number of records."""
 
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)

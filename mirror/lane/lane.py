@@ -135,8 +135,7 @@ class Lane:
 
     @property
     def is_fenced(self) -> bool:
-        """Return whether another owner has taken the lane permanently. Its progress must not be stored
-        then."""
+        """Return whether another owner has taken the lane permanently. Progress must not be stored then."""
         return self.pause is not None and self.pause.lasting
 
     @property
@@ -186,8 +185,8 @@ class Lane:
         read.position = stored.next_offset
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. It contains the lane's ledger and map: encode it before the lane
-        changes."""
+        """Return the progress to store. Encode the progress before the lane changes: it contains the lane's
+        ledger and map."""
         pause = self.pause.to_json() if self.pause else None
         end = self.read.high_watermark if self.read.high_watermark >= 0 else self.progress.source_end
         return self.progress.to_store(clean, pause, self.spec, end)

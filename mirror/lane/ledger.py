@@ -216,8 +216,7 @@ def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStre
 class Uncopied(NamedTuple):
     """Number of source records that are not at the destination.
 
-    `left_out`: records skipped on purpose; `missing`: all other records. Both are computed from the
-    checkpoints.
+    `left_out`: records skipped on purpose; `missing`: all other records. Both numbers come from checkpoints.
     """
 
     left_out: int = 0

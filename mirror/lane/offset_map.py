@@ -108,8 +108,8 @@ class OffsetMap:
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset after the last record mirrored below a destination offset. None means
-        that there is no such record."""
+        """Return the source offset after the last record mirrored below a destination offset. None if no
+        record was mirrored below it."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None

@@ -258,7 +258,7 @@ class LaneQueue:
                     return first
 
     def settle(self) -> list[Item]:
-        """Remove and return the first items that need no response. These are skipped offsets and
+        """Remove and return the first items that need no response. Such items are skipped offsets and
         acknowledged batches."""
         settled: list[Item] = []
         for items in (self.sent, self.unsent):

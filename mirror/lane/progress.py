@@ -47,7 +47,7 @@ class Contents(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Identity of the source log that was copied. It has the topic id (empty if the cluster has no topic
+    """Identity of the source log that was copied. Fields: the topic id (empty if the cluster has no topic
     ids), the leader epoch of the last record read (-1 if unknown), and the cluster id (empty if unknown)."""
 
     topic_id: bytes = b""

@@ -1,6 +1,6 @@
 """Rules for processing batches.
 
-They follow from the destination's limits, the datastream's options and aborted transactions.
+The rules follow from the destination's limits, the datastream's options and aborted transactions.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
 """Size limit, in RE2 instructions, of an expression that matches many names in one call.
 
-Such a call blocks all other threads.
+A call that matches names blocks all other threads.
 """
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
@@ -82,7 +82,7 @@ class Expression:
     """A compiled expression, which must match the whole topic name. Raises InvalidRequest.
 
     `label`: name of the field, for errors. `beginnings`: every matching name starts with one of these
-    prefixes. They contain the empty string if unknown.
+    prefixes. `beginnings` contains the empty string if unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -174,7 +174,7 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
 def joined_look_ahead(include: str, exclude: str) -> str:
     """Join include and exclude into one Java expression that selects the same topics.
 
-    This is the inverse of `split_look_ahead`.
+    The function is the inverse of `split_look_ahead`.
     """
     written = f"^(?!{exclude.removeprefix('(?:').removesuffix(').*')}){include}"
     return written if split_look_ahead(written) == (include, exclude) else f"^(?!(?:{exclude})$)(?:{include})"
@@ -246,7 +246,7 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
 def require_topic_characters(label: str, expression: str) -> None:
     """Raise InvalidRequest if an expression contains a character that no topic name can have.
 
-    This includes a class or an escape, such as `[,;]` and `\x2c`, that matches no character of a topic name.
+    Examples are a class or an escape, such as `[,;]` and `\x2c`, that matches no character of a topic name.
     """
     impossible = [part for part in _atoms(expression) if not part.is_possible]
     if not impossible:

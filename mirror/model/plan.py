@@ -48,7 +48,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. It gets them back if it returns in time.
+    """Tasks that an instance ran when it left. The instance gets its tasks back if it returns in time.
 
     `is_lost`: the instance lost its session.
     """

@@ -38,7 +38,7 @@ _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _LONGEST_CANARY: Final = 200
-"""Maximum length of the name of a canary topic. It leaves space for a prefix at the destination."""
+"""Maximum length of the name of a canary topic. The limit leaves space for a prefix at the destination."""
 _HASH_BYTES: Final = 8
 
 EVERY_TOPIC: Final = ""
@@ -112,7 +112,7 @@ def checked_topic(label: str, value: object) -> str:
 def canary_topic(datastream: str) -> str:
     """Return the name of the source topic to which the canary of a datastream writes.
 
-    It contains a hash if the name of the datastream is too long or has illegal characters.
+    The name contains a hash if the name of the datastream is too long or has illegal characters.
     """
     topic = f"{CANARY_PREFIX}{datastream}"
     if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
@@ -130,8 +130,8 @@ class TopicSelection:
     (Kafka and its tools), start with `headrace-`, or end with `.headrace-dead-letters`. An internal topic of
     Headrace is also mirrored if the expression contains its full name.
 
-    `canary`: canary topic of the datastream, which is always mirrored; empty if there is none. It is derived
-    from the definition, and not stored.
+    `canary`: canary topic of the datastream, which is always mirrored; empty if there is none. The name is
+    derived from the definition, and not stored.
 
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
@@ -165,7 +165,7 @@ class TopicSelection:
     def names(self) -> frozenset[str]:
         """Topics whose full names the expression lists, such as `orders` and `users` in `^(orders|users)$`.
 
-        Their metadata can be requested by name.
+        The metadata of these topics can be requested by name.
         """
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
@@ -176,7 +176,7 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Possible prefixes of mirrored topics. They contain the empty string if unknown."""
+        """Possible prefixes of mirrored topics. `beginnings` contains the empty string if unknown."""
         beginnings = self._included.beginnings
         return beginnings | {self.canary} if self.canary else beginnings
 

@@ -1,7 +1,8 @@
 """Decodes only the partition counts of a Metadata response.
 
 The control process requests these counts every few seconds. With very many partitions, this module is faster
-than kafka-python, which creates objects for each partition. It supports the flexible versions 9 to 12.
+than kafka-python, which creates objects for each partition. The parser supports the flexible versions 9 to
+12.
 """
 
 from __future__ import annotations

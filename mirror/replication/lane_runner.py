@@ -78,7 +78,7 @@ Performer = Callable[[Lane], None]
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
     """Return a function that returns the lanes that are still starting.
 
-    Their current start is not complete.
+    The current start of these lanes is not complete.
     """
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
@@ -87,7 +87,8 @@ def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
 class LaneActions:
     """Actions of a lane's lifecycle that need no decision.
 
-    They concern channels, buffers, pending work and reports. `abandon` aborts the open transaction of a lane.
+    The actions concern channels, buffers, pending work and reports. `abandon` aborts the open transaction of
+    a lane.
     """
 
     def __init__(self, context: EngineContext, lanes: LaneRegistry, abandon: Performer) -> None:
@@ -322,7 +323,7 @@ class LaneRunner:
     def finish(self, lane: Lane) -> None:
         """Finish a lane that has read up to its end offset.
 
-        It stops once all batches are acknowledged.
+        The lane stops once all batches are acknowledged.
         """
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))

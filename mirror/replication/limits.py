@@ -163,7 +163,7 @@ class RuleBook:
     def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
         """Return the routing rules of a lane that starts.
 
-        They include the recorded rejections of records at or after its start position. The start is the
+        The rules include the recorded rejections of records at or after its start position. The start is the
         stored position, not the position in an open transaction. If the position is -1 (not determined yet)
         or belongs to an earlier life of the log, all rejections are kept, because the lane may still reach
         them.

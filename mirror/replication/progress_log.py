@@ -99,7 +99,8 @@ class ProgressLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable. It may have contained the progress of any lane."""
+        """Return whether a batch was unreadable. An unreadable batch may have contained the progress of any
+        lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:
@@ -133,9 +134,7 @@ class ProgressLog:
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write entries until all replicas have them. All entries of one lane are written in the same batch.
-
-        Raises Unreachable, NotAuthorized.
-        """
+        Raises Unreachable, NotAuthorized."""
         if not entries:
             return
         await self.ensure()
@@ -183,8 +182,8 @@ class ProgressLog:
     def partition_of(self, key: bytes) -> int:
         """Return the partition of the progress topic for records of a lane.
 
-        This is the partition that contains its main record, or for a new lane a partition chosen by the hash
-        of its main key.
+        The partition contains the lane's main record; for a new lane, it is chosen by the hash of the main
+        key.
         """
         main = _main_of(key)
         if main not in self._places:

@@ -162,7 +162,7 @@ class LaneStartup:
     async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
         """Look up the lag of paused lanes.
 
-        Their last fetch response becomes outdated.
+        The last fetch response of a paused lane becomes outdated.
         """
         source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}

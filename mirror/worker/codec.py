@@ -25,7 +25,7 @@ _UNKNOWN: Final = [*UNKNOWN_RETENTION]
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 """Native JSON types, used by most fields."""
 _tagged: Final[dict[str, Any]] = {}
-"""Registered classes that are members of a union. Their encoded values start with the class name."""
+"""Registered classes that are members of a union. Encoded values start with the class name."""
 
 
 def tag(*kinds: Any) -> None:
@@ -136,7 +136,7 @@ def _is_flat(hint: Any) -> bool:
 def _is_plain(hint: Any) -> bool:
     """Return whether JSON can encode values of this type directly.
 
-    This includes named tuples of such values.
+    Supported are also named tuples of such values.
     """
     if _is_flat(hint) or hint is Ellipsis:
         return True

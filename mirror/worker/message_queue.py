@@ -69,8 +69,7 @@ class ChannelWriter:
     def put(self, message: Message) -> None:
         """Queue a message. Never blocks.
 
-        Raises InvalidRequest for a lane that is too large, and encoding errors. Nothing is queued in these
-        cases.
+        Raises InvalidRequest for a lane that is too large, and encoding errors. A failed call queues nothing.
         """
         frames = encode_parts(message)
         with self._changed:

@@ -55,7 +55,7 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker of a pool. It survives restarts of its process.
+    """A worker of a pool. A worker survives restarts of its process.
 
     Consists of the process, if it is running, the channel to the process, and the reader and writer threads
     of the channel. The reader updates `pulse`.
@@ -225,7 +225,7 @@ class WorkerPool:
     ) -> None:
         """Request that a worker drains until the deadline and exits.
 
-        If it does not exit, `look` kills it after the grace period.
+        If the process does not exit, `look` kills it after the grace period.
         """
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds

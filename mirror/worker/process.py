@@ -174,7 +174,7 @@ class Worker:
                 _log.warning("cannot prepare lane %s: %s", spec.key.partition, reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
-        """Start a lane. If it cannot start, pause it, and retry with increasing delay."""
+        """Start a lane. If a lane cannot start, pause it, and retry with increasing delay."""
         self._refused.pop(spec.key, None)
         try:
             self._engine.start_lanes((spec,))

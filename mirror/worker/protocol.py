@@ -22,7 +22,7 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.codec import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
-"""Exit code of a worker whose lease expired. This is not a failure of the worker."""
+"""Exit code of a worker whose lease expired. Such an exit is not a failure of the worker."""
 
 
 @dataclass(frozen=True, slots=True)

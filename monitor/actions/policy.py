@@ -2,9 +2,9 @@
 
 A rebalance can be forbidden by the setting `monitor.act`, the switch of the service, a freeze window, a
 pending rebalance, the daily limit of the service, or the daily limit of the datastream. These conditions are
-checked in this order, and the first that forbids the rebalance is reported. Otherwise, the monitor does a dry
-run, and `decide` evaluates the result. In the mode `observe`, the monitor reports its decisions without
-acting.
+checked in this order, and the first that forbids the rebalance is reported. If no condition forbids the
+rebalance, the monitor does a dry run, and `decide` evaluates the result. In the mode `observe`, the monitor
+reports its decisions without acting.
 """
 
 from __future__ import annotations

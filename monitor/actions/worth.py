@@ -75,7 +75,7 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
 def _relief(effect: PlacementEffect) -> float | None:
     """Return the share of the overload that the rebalance removes, or None if unknown.
 
-    It is unknown, for example, if the rebalance only moves tasks to other instances.
+    The share is unknown, for example, if the rebalance only moves tasks to other instances.
     """
     before, after = effect.fullest_before, effect.fullest_after
     if before is None or after is None or after >= before:

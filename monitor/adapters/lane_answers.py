@@ -20,7 +20,7 @@ _BEGINS: Final = frozenset({"starting"})
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
     """Return the lanes of a datastream's topics, and the other lanes of its group. Raises DamagedState.
 
-    Both share the same tasks.
+    Datastreams of a group share the same tasks.
     """
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}

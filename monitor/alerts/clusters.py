@@ -1,6 +1,6 @@
 """Alerts for faults that affect several datastreams. Pure.
 
-These faults are clusters that do not respond, brokers that throttle, and lost processes.
+Faults are clusters that do not respond, brokers that throttle, and lost processes.
 
 A fault has one alert for all datastreams. The alerts of the affected datastreams are suppressed during the
 fault. If the alert of the fault has fired, they remain suppressed until the datastreams have caught up. Idle
@@ -122,7 +122,7 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind. It lists all affected datastreams.
+    """Yield one alert per cluster and kind. The alert lists all affected datastreams.
 
     There is no alert if every affected datastream already reports the fault in its own alert. `Conditions`
     sets the start of the alerts.

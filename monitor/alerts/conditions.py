@@ -1,7 +1,7 @@
 """Derives alerts from the findings of the monitor. Pure.
 
-An alert fires when its condition has lasted for the configured time (see `AlertPatience`). It resolves when
-the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
+An alert fires when its condition has lasted for the configured time (see `AlertPatience`). An alert resolves
+when the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
 objective.
 
 The alert of an incident fires when records have been late continuously for a while, or intermittently for
@@ -95,7 +95,7 @@ class Conditions:
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Record the datastreams with recent incidents under a previous monitor. These incidents explain
+        """Record the datastreams with recent incidents under a previous monitor. Recent incidents explain
         burning error budgets."""
         self._knows_past = True
         for record in records:
@@ -126,8 +126,9 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts about error budgets that started to burn while the datastream's incident had an alert. They
-        are inhibited while the windows of the budgets contain the incident, so that one fault pages once."""
+        """Alerts about error budgets that started to burn while the datastream's incident had an alert.
+        Budget alerts are inhibited while the windows of the budgets contain the incident, so that one fault
+        pages once."""
         return frozenset(key for key, held in self._held.items() if held.is_inhibited)
 
     def judged(

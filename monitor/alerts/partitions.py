@@ -1,10 +1,10 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
-There is one alert per state. Its annotations contain the number of partitions and the most affected
-partition. A cluster that does not respond has its own alert (see `clusters.py`). Partitions in the state
-WARN, or throttled by a quota, have no alert, because the latency objective covers their records. Partitions
-that take long to catch up, or that an operator paused long ago, cause a warning. If the source is about to
-delete uncopied records, a separate alert fires in any state.
+There is one alert per state. The annotations of the alert contain the number of partitions and the most
+affected partition. A cluster that does not respond has its own alert (see `clusters.py`). Partitions in the
+state WARN, or throttled by a quota, have no alert, because the latency objective covers their records.
+Partitions that take long to catch up, or that an operator paused long ago, cause a warning. If the source is
+about to delete uncopied records, a separate alert fires in any state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Alert that recommends more instances, according to the sizing advice. Pure except for reading the advice.
 
 The alert fires a configured lead time before the first hour that requires more instances than the service
-has. It resolves when the service has enough instances, or when these hours have passed. Changes of the
+has. The alert resolves when the service has enough instances, or when these hours have passed. Changes of the
 forecast do not resolve it, so that one peak causes one alert.
 """
 
@@ -151,7 +151,7 @@ class ResizeWatch:
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
     """Return whether the recommendation still applies.
 
-    It applies while the service has fewer instances and the hours have not passed.
+    The recommendation applies while the service has fewer instances and the hours have not passed.
     """
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 

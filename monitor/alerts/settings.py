@@ -93,8 +93,8 @@ class AlertmanagerSettings(HttpReceiverSettings):
 
 
 class WebhookSettings(HttpReceiverSettings):
-    """A URL that accepts POST requests. This is a chat service such as Slack, which shows `text`, or a
-    program that accepts the format of Alertmanager's webhooks."""
+    """A URL that accepts POST requests. The receiver is a chat service such as Slack, which shows `text`, or
+    a program that accepts the format of Alertmanager's webhooks."""
 
     url: SecretUrl = SecretStr("")
     """URL to post to, if it is not a secret. Only its host is shown."""

@@ -30,7 +30,7 @@ _MOST_OF_IT: Final = 4
 class TimeRangePiece(NamedTuple):
     """A time range in epoch ms.
 
-    It includes measurements at `until_ms`, but not those at `since_ms`, which cover the time before.
+    The piece includes measurements at `until_ms`, but not those at `since_ms`, which cover the time before.
     """
 
     since_ms: int

@@ -57,8 +57,8 @@ class Diagnosis:
 
     `sentence`: description with numbers, and the second most frequent cause if any. `evidence`: measured
     values by name. `can_move`: load can move to another task. `rests_on_wait`: the only evidence for the
-    cause source-bound or network is the time that records waited at the source. Such a cause is uncertain,
-    because this time is also high while a backlog is copied.
+    cause source-bound or network is the time that records waited at the source. The cause is uncertain,
+    because the time is also high while a backlog is copied.
     """
 
     cause: Cause

@@ -372,7 +372,7 @@ def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause for requests without a response. Their batches have no latency yet."""
+    """Return the cause for requests without a response. Waiting batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (

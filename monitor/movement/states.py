@@ -92,7 +92,7 @@ class LaneJudgement(NamedTuple):
     def loses_data(self) -> bool:
         """True if the source will delete records before they are copied, at the current rate.
 
-        This is the case if the retention of the records ends before the lane has caught up, and the log start
+        Records are lost if the retention of the records ends before the lane has caught up, and the log start
         advances faster than the lane. If the time until the lane has caught up is unknown, the lane counts as
         too slow. False for a lane in the state OK.
         """

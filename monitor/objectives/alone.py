@@ -1,8 +1,8 @@
 """Finds sources whose measurements all belong to one datastream. Pure.
 
 A group copies only topics that its datastreams select. If a group has a single datastream and its selection
-does not change, all measurements of the group belong to this datastream. They can be queried without
-separating topics.
+does not change, all measurements of the group belong to this datastream. Such datastreams can be queried
+without separating topics.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.latency import ObjectiveSubject, Source
 SETTLED_MS: Final = 120_000
 """Time in ms after a change of the selection by which every instance has stopped the former lanes.
 
-This includes an instance that has lost its connection to ZooKeeper.
+An instance that has lost its connection to ZooKeeper has stopped its lanes, too.
 """
 _MOST_APART_MS: Final = 60_000
 """Maximum time between two updates. After a longer time, the selection may have changed in between."""

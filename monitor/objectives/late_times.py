@@ -25,7 +25,8 @@ TimeInterval = tuple[int, int]
 class LateSpan(NamedTuple):
     """Time for which late records waited, from the timestamp of the oldest record to `until_ms` (epoch ms).
 
-    `age_ms`: upper bound of the latency or age of these records, including the time before a record reached the source.
+    `age_ms`: upper bound of the latency or age of these records, including the time before a record reached
+    the source.
     """
 
     oldest_ms: int
@@ -48,8 +49,8 @@ def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
     """Return whether a partition may still have late records.
 
     True if its last report is too close to its last report with late records. `late_ms`: time of the last
-    report with late records. `newest_ms`: time of the last report. Both are from the same partition, because
-    the clocks of instances may differ.
+    report with late records. `newest_ms`: time of the last report. Both times are from the same partition,
+    because the clocks of instances may differ.
     """
     numerator, denominator = _NEWER_REPORTS
     return (newest_ms - late_ms) * denominator < numerator * interval_ms

@@ -1,8 +1,8 @@
 """Records of incidents, derived from the evaluations of the monitor. Pure.
 
-A datastream has at most one open incident. It opens when an objective is missed or another problem appears,
-and closes when no problem remains. One cause therefore leads to one incident, however many partitions and
-alerts it affects.
+A datastream has at most one open incident. An incident opens when an objective is missed or another problem
+appears, and closes when no problem remains. One cause therefore leads to one incident, however many
+partitions and alerts it affects.
 """
 
 from __future__ import annotations
@@ -359,8 +359,8 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether the time of an evaluation counts as bad, None if unknown.
 
-    It is bad if an objective was missed or records waited. An unresolved alert, or a problem of a datastream
-    without traffic, is not enough.
+    The verdict is bad if an objective was missed or records waited. An unresolved alert, or a problem of a
+    datastream without traffic, is not enough.
     """
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.

@@ -1,7 +1,7 @@
 """Counts the records that arrived during an incident, and the late ones.
 
-They are counted half a minute after the incident has closed, because measurements reach Pinot after some
-seconds. The counts are unknown if Pinot has no measurements of that time.
+The records are counted half a minute after the incident has closed, because measurements reach Pinot after
+some seconds. The counts are unknown if Pinot has no measurements of that time.
 """
 
 from __future__ import annotations

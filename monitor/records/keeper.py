@@ -54,8 +54,8 @@ class IncidentKeeper:
 
     `restored`: callback with the incidents and notes of a previous monitor, in the thread of the evaluations.
     `notes`: returns other state for the next monitor. `matters`: returns problems other than missed
-    objectives. Both are called after each evaluation. `counts`: counts the records that arrived during an
-    incident; None disables the counts.
+    objectives. Both functions are called after each evaluation. `counts`: counts the records that arrived
+    during an incident; None disables the counts.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ def partition_rates_pages(
 def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
     """Return query parameters for the hours that overlap a range.
 
-    They include the share of the first hour that is within the range.
+    The parameters include the share of the first hour that is within the range.
     """
     begin = when.since_ms // HOUR_MS * HOUR_MS
     inside_ms = float(begin + HOUR_MS - when.since_ms)

@@ -1,6 +1,6 @@
 """The job's streaming queries: one per cluster, each with its own checkpoint.
 
-A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. It commits
+A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
 offsets to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a repeated
 sample replaces the first sample, because both have the same key.
 """

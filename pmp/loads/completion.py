@@ -30,7 +30,7 @@ def completed(
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return a load for each partition.
 
-    This is its own load, its seasonal load, the mean of its topic, or the default.
+    The load is the partition's own load, its seasonal load, the mean of its topic, or the default.
 
     `topic_means`: past means of topics without any known partition. A mean is marked as `held` if all of its
     loads are last known loads (`held`). A mean is marked as `partial` if it covers less than `LEAST_COVERED`
@@ -130,7 +130,7 @@ def mismatch_notes(
 ) -> list[str]:
     """Return a note if few of the requested topics are sampled.
 
-    In that case, names of topics or clusters probably do not match.
+    If few topics are sampled, names of topics or clusters probably do not match.
     """
     sampled = {partition.topic for partition in known}
     wanted = {partition.topic for partition in requested}

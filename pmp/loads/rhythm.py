@@ -79,7 +79,7 @@ class SampleTimes:
     def _lacks_steps(self, rates: PartitionRates) -> bool:
         """Return whether too much of the range has only growths over several rounds.
 
-        The partition missed these rounds.
+        The partition missed some sampling rounds.
         """
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms

@@ -44,8 +44,8 @@ def sample(
 ) -> SampledRound:
     """Return one sample for each partition that is in both measurements.
 
-    A partition is skipped once if its end offset went back (topic recreated, unclean election). It is also
-    skipped if messages arrived but neither its log growth nor earlier messages give their size.
+    A partition is skipped once if its end offset went back (topic recreated, unclean election). A partition
+    is also skipped if messages arrived but neither its log growth nor earlier messages give their size.
     """
     samples: list[Sample] = []
     sizes: dict[TopicPartition, float] = {}

@@ -154,8 +154,8 @@ async def resume_group(
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
     """Resume all paused datastreams that share tasks, in one transaction.
 
-    They continue from their checkpoints. Stopped datastreams stay stopped. The response is 409 if no
-    datastream is paused.
+    The datastreams continue from their checkpoints. Stopped datastreams stay stopped. The response is 409 if
+    no datastream is paused.
     """
     return await _change(call, "resume", body, dry_run=dry_run)
 

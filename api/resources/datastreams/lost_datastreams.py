@@ -66,8 +66,8 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
     """List datastreams that are missing although they were not deleted.
 
-    This happens if the coordination store has lost its data or was restored from older data. Each definition
-    is the last version that an instance has read.
+    Datastreams are missing if the coordination store has lost its data or was restored from older data. Each
+    definition is the last version that an instance has read.
     """
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(lost.datastream) for lost in found]

@@ -163,7 +163,7 @@ class DatastreamLag(AnswerModel):
         )
 
     def narrowed(self, wanted: LagQuery) -> DatastreamLag:
-        """Return a copy with only the requested partitions, in the requested order. Its sums still cover all
+        """Return a copy with only the requested partitions, in the requested order. The sums still cover all
         partitions."""
         text = wanted.text.lower()
         found = [
@@ -210,7 +210,7 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 class PartitionGaps(StoredPartition):
     """Records of one partition that are missing at the destination, according to the last stored progress.
 
-    They are not copied unless an operator acts.
+    Missing records are not copied unless an operator acts.
     """
 
     offsets: dict[str, int]
@@ -379,8 +379,8 @@ def _partition_lag(
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
     """Return the records that are missing at the destination, according to the last stored progress.
 
-    They were lost, filtered, dead-lettered, rejected, truncated or paused, and are not copied unless an
-    operator acts. Partitions without gaps are omitted.
+    The records were lost, filtered, dead-lettered, rejected, truncated or paused, and are not copied unless
+    an operator acts. Partitions without gaps are omitted.
     """
 
     def read() -> DatastreamGaps:

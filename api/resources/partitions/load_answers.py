@@ -129,7 +129,7 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 class DatastreamLoads(AnswerModel):
     """Partition loads of a datastream as known to the leader; unknown values are null.
 
-    They come from its latest planning run or the provider's latest response.
+    Loads come from the datastream's latest planning run or the provider's latest response.
     """
 
     name: str

@@ -95,7 +95,7 @@ def unheard_loads(
 ) -> DatastreamLoads:
     """Return the response if the leader did not respond.
 
-    It contains the partitions of tasks, and the stored result of the latest planning run.
+    The response contains the partitions of tasks, and the stored result of the latest planning run.
     """
     owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
     places = heaviest_first(owners, None)

@@ -53,7 +53,7 @@ class _TranslationModel(AnswerModel):
 class OffsetTranslation(_TranslationModel):
     """Offset on the other cluster for a consumer whose next record is `offset`.
 
-    It comes from the last stored offset map.
+    The translation comes from the last stored offset map.
     """
 
     to_topic: str

@@ -75,7 +75,7 @@ def _build(home: Path) -> int:
 def _environment() -> dict[str, str]:
     """Return the environment of the compiler process.
 
-    Its PYTHONPATH lets Python find this package before it is installed.
+    The variable PYTHONPATH lets Python find this package before it is installed.
     """
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}

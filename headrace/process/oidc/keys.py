@@ -27,7 +27,7 @@ _KID_SHOWN: Final = 100
 AGAIN_SECONDS: Final = 30.0
 """Minimum seconds between requests to the issuer.
 
-Otherwise, tokens with unknown key ids could cause many requests.
+Without this limit, tokens with unknown key ids could cause many requests.
 """
 
 

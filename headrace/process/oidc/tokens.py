@@ -1,8 +1,8 @@
 """Validates JSON Web Tokens of an OpenID Connect provider.
 
 A token must have the issuer and audience in the settings, and a signature with a key of the issuer and the
-algorithm of this key. It must not be expired, and its validity must have begun. The settings assign roles to
-the groups in a token.
+algorithm of this key. A token must not be expired, and its validity must have begun. The settings assign
+roles to the groups in a token.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
 def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
     """Return the principal of a token. Raises NotAuthenticated. Pure.
 
-    It gets the highest role of its groups, and the owners of all groups with this role.
+    The principal gets the highest role of its groups, and the owners of all groups with this role.
     """
     try:
         name = bounds.line("the name", claims.get(trust.name_claim))

@@ -253,7 +253,7 @@ class EmbeddedStore:
     def _is_in_place(self) -> bool:
         """Return whether the path still refers to the open file.
 
-        It does not if an error occurred after a new file was renamed to this path.
+        The path refers to another file if an error occurred after a new file was renamed to this path.
         """
         try:
             return self._file is not None and self._file.is_at(self._path)

@@ -46,7 +46,7 @@ class TimeSearch:
     def moment(self) -> int:
         """Timestamp of the next lookup (epoch ms).
 
-        Its age is the geometric mean of the minimum and the maximum possible age.
+        The age is the geometric mean of the minimum and the maximum possible age.
         """
         return self._now_ms - int(sqrt(self._young * self._old))
 

@@ -33,7 +33,8 @@ Each cluster has its own memory, because a cluster that stalls within a response
 
 
 class ClusterSession:
-    """Session with one cluster. It opens with the first call, and closes after a minute without calls.
+    """Session with one cluster. The session opens with the first call, and closes after a minute without
+    calls.
 
     Use it only on the thread of the event loop. `access`: called each time the session opens.
     `request_seconds`: see `REQUEST_SECONDS`.

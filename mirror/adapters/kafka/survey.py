@@ -36,7 +36,8 @@ _USER, _CLIENT_ID = "user", "client-id"
 class BrokerFacts:
     """Facts about a broker.
 
-    `problem`: reason why the broker is unreachable. The other fields are then unknown.
+    `problem`: reason why the broker is unreachable. The other fields are unknown if the broker is
+    unreachable.
     """
 
     broker: int

@@ -36,7 +36,8 @@ def _shared_loop() -> LoopThread:
 
 
 class TopicClient:
-    """Client for one topic. It connects with the first call, and disconnects after a minute without calls.
+    """Client for one topic. The client connects with the first call, and disconnects after a minute without
+    calls.
 
     `request_seconds`: timeout of a request, and of all retries of a call. Thread-safe.
     """

@@ -89,8 +89,8 @@ class CommandWriter:
     def submit(self, command: Command) -> Promise[Result]:
         """Queue a command. Return a promise of its result.
 
-        The promise resolves when the command is read back from the log. It fails with Unreachable if it is
-        unknown whether the command was written.
+        The promise resolves when the command is read back from the log. The command fails with Unreachable if
+        it is unknown whether the command was written.
         """
         queue = self._queue
         queue.latest += 1

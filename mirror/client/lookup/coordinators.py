@@ -39,7 +39,7 @@ class Brokers(Protocol):
 class Coordinators:
     """Cache of coordinators.
 
-    Its keys consist of a kind (group or transactional id) and a name.
+    The keys consist of a kind (group or transactional id) and a name.
     """
 
     def __init__(self, cluster: Brokers) -> None:

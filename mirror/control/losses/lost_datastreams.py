@@ -82,7 +82,8 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Restore a datastream. Its lanes resume from their checkpoints and write to the same topics.
+        """Restore a datastream. The lanes of the datastream resume from their checkpoints and write to the
+        same topics.
 
         Raises the errors of a creation. Raises Unreachable if the datastream may not adopt topics and the
         destination does not respond, so that the topics that it has written are unknown.

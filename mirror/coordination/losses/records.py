@@ -26,7 +26,7 @@ class RestoredRecords:
     def begin(self, datastream: Datastream) -> None:
         """Make all partitions without a checkpoint start at their earliest record.
 
-        This also applies to a datastream that started at `latest`. Its initial partitions are unknown, and
+        This also applies to a datastream that started at `latest`. The initial partitions are unknown, and
         copying too many records is better than skipping some.
         """
         if begins_at_end(datastream):
@@ -35,7 +35,7 @@ class RestoredRecords:
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
         """Record destination topics as written by the group of a datastream.
 
-        They count as created by Headrace, unless the datastream adopts topics. Raises VersionConflict,
+        The topics count as created by Headrace, unless the datastream adopts topics. Raises VersionConflict,
         InvalidRequest.
         """
         record = self._made if datastream.adopts is False else self._adopted

@@ -3,7 +3,7 @@
 Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with
 another stem cannot return through the new datastream, and it cannot write them twice, so they need not be
 checked. Every name has exactly one stem if every destination name is `*` or a prefix, and no prefix starts
-with another prefix. Otherwise, all topics are checked.
+with another prefix. If names can have several stems, all topics are checked.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ class RouteJudge:
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
     """Return the datastreams that can be part of a loop.
 
-    These are the datastreams whose records can return from the destination to the source.
+    The records of these datastreams can return from the destination to the source.
     """
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])

@@ -33,7 +33,8 @@ from mirror.coordination.store.tree import Draft, TreeNode, is_valid, names_of, 
 from mirror.model.nodes import NewNode, NextNode, NodeDeletion, NodeWrite
 
 REMEMBERED: Final = 256
-"""Number of stored results per session. It exceeds the number of requests that a client has in flight."""
+"""Number of stored results per session. The number exceeds the number of requests that a client has in
+flight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ class DefinitionStore:
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
         """Remove a readable or damaged definition, and record its deletion.
 
-        `entries`: nodes with the result. They are created only once, even if several callers remove the
+        `entries`: nodes with the result. The nodes are created only once, even if several callers remove the
         definition at the same time. `now_ms`: used if the creation time is unknown.
         """
         own, *others = _paths(name) or (None,)

@@ -94,7 +94,7 @@ class Membership:
     def join(self, instance: LiveInstance) -> LiveInstance:
         """Register an instance, and return it with its sequence number.
 
-        Its nodes are deleted when the session ends.
+        The nodes of an instance are deleted when the session ends.
         """
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
@@ -177,7 +177,7 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish the holding of an instance. It is deleted when the session ends."""
+        """Publish the holding of an instance. The node is deleted when the session ends."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)

@@ -4,9 +4,9 @@ Each document contains the tasks of one group that one instance runs. The commit
 of its epoch, so an instance reads only the marker and its own documents.
 
 A publication writes the documents, then replaces the marker with compare-and-set, and finally deletes old
-documents. If it is interrupted before it replaces the marker, the plan is unchanged. If it is interrupted
-later, old documents remain until the next leader publishes. Two concurrent leaders write separate documents,
-and only one of their markers is accepted. A leader never deletes documents of later epochs.
+documents. If publishing is interrupted before it replaces the marker, the plan is unchanged. If publishing is
+interrupted later, old documents remain until the next leader publishes. Two concurrent leaders write separate
+documents, and only one of their markers is accepted. A leader never deletes documents of later epochs.
 """
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ class PlanStore:
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
-        """Return the name and the nodes of a new document. The first node contains the first chunk. Its
-        children contain the other chunks."""
+        """Return the name and the nodes of a new document. The first node contains the first chunk. The
+        children of the node contain the other chunks."""
         content: dict[str, Any] = {task.task: znodes.encode_partitions(task.partitions) for task in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")

@@ -1,7 +1,7 @@
 """Expected loads of partitions in the coming hours, for the leader's plans.
 
-Planning uses the larger of the current load and the expected load of the next hours. It removes no task that
-later hours need. Without a reliable forecast, plans use the current load.
+Planning uses the larger of the current load and the expected load of the next hours. Planning ahead removes
+no task that later hours need. Without a reliable forecast, plans use the current load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
 """Number of earlier observations that are also raised to the forecast.
 
-Otherwise, planning would treat the forecast as a spike.
+Without this, planning would treat the forecast as a spike.
 """
 
 
@@ -42,7 +42,7 @@ class Expectation:
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
         """Return the loads of the heaviest hour for which the tasks of the group must be kept.
 
-        These loads count as another observation. A task is removed only if no observation needs it.
+        The loads count as another observation. A task is removed only if no observation needs it.
         """
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {

@@ -69,7 +69,7 @@ class LoadGathering:
     def refresh(self, world: World, sources: GroupSources) -> None:
         """Refresh the displayed loads of each source whose refresh is due.
 
-        These loads are not observations. `LoadWatch` reports failures.
+        Displayed loads are not observations. `LoadWatch` reports failures.
         """
         if math.isinf(self._refresh_seconds):
             return

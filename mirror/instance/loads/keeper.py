@@ -57,8 +57,8 @@ class MemoryKeeper:
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.
 
-        A failure is logged. It is also recorded as a problem, unless the store is unreachable. The next
-        observation retries.
+        A failure is logged. The failure is also recorded as a problem, unless the store is unreachable. The
+        next observation retries.
         """
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})

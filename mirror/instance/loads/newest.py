@@ -39,8 +39,8 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 class NewestLoads:
     """Measured loads by load source and partition. Thread-safe.
 
-    A report replaces the loads of its partitions. If it contains only a default for a partition, the earlier
-    load is kept.
+    A report replaces the loads of its partitions. If the newer report contains only a default for a
+    partition, the earlier load is kept.
     """
 
     def __init__(self) -> None:

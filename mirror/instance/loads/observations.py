@@ -2,8 +2,8 @@
 
 The latest observations of each load source are kept to distinguish a spike from a lasting load. The heaviest
 observation of each quarter of the last day (or of the configured period) is also kept, so that the loads of
-the day still count at night. It is determined per group, so that the peak of a small group at another hour is
-not lost.
+the day still count at night. The heaviest observation is determined per group, so that the peak of a small
+group at another hour is not lost.
 """
 
 from __future__ import annotations

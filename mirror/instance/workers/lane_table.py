@@ -151,7 +151,8 @@ class WorkerShare:
     """Lanes and reports of one worker process.
 
     `fed_at`: time at which lanes were last started in the process. `measured_at`: time of its last
-    measurements. Both are in monotonic seconds. `drops`: number of lane reports that it could not deliver.
+    measurements. Both times are in monotonic seconds. `drops`: number of lane reports that it could not
+    deliver.
     """
 
     lanes: set[LaneKey] = field(default_factory=set)
@@ -338,8 +339,8 @@ class LaneTable:
         """Record the latest measurements of lanes.
 
         `answered_at`: time of the previous measurements of the worker. `at`: time of these measurements,
-        default now. Both are in monotonic seconds. `waiting`: lanes with overdue responses. `limited`: lanes
-        whose rate is limited by the TCP window of a distant broker.
+        default now. Both times are in monotonic seconds. `waiting`: lanes with overdue responses. `limited`:
+        lanes whose rate is limited by the TCP window of a distant broker.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
@@ -381,7 +382,7 @@ class LaneTable:
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Mark lanes of an unresponsive worker as paused. Their lag is then unknown."""
+        """Mark lanes of an unresponsive worker as paused. The lag of such lanes is unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

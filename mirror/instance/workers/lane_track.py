@@ -25,9 +25,9 @@ class LaneTrack:
     """Reports of one lane. Written by one thread; may be read by any thread.
 
     `history`: reported positions of the lane. `rate`: last report, None if missing or outdated. `quiet_at`:
-    time of the last report of a lane with waiting but no late records (monotonic seconds). It is infinity if
-    no records wait or if the worker will report late records, and minus infinity in all other cases.
-    `may_lose`: whether the reports allow an estimate of when the source deletes uncopied records.
+    time of the last report of a lane with waiting but no late records (monotonic seconds). The time is
+    infinity if no records wait or if the worker will report late records, and minus infinity in all other
+    cases. `may_lose`: whether the reports allow an estimate of when the source deletes uncopied records.
     `unanswered`: overdue requests at the last report; None if none. `windows`: TCP receive windows that
     limited the lane's rate at the last report. `moved_at`: last report of copied or waiting records; minus
     infinity if never.

@@ -1,10 +1,10 @@
 """Finds the datastream group that crashes its worker process, by isolating suspects. Pure.
 
 Only a crash soon after lanes were started counts: a lane that crashes its process crashes it again after the
-restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects. They are
-divided between two separate processes, the cells. If a cell survives, its groups are cleared. If it crashes,
-its groups are divided again, and wait if no cell is free. If a cell with a single group crashes repeatedly,
-the group is suspended, and retried much later.
+restart from its checkpoint. After two such crashes in a row, the groups of the process are suspects.
+Suspected groups are divided between two separate processes, the cells. If a cell survives, its groups are
+cleared. If a cell crashes, its groups are divided again, and wait if no cell is free. If a cell with a single
+group crashes repeatedly, the group is suspended, and retried much later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
 CELLS: Final = 2
-"""Number of worker processes for suspects (cells). They run only while there are suspects."""
+"""Number of worker processes for suspects (cells). Cells run only while there are suspects."""
 
 QUICK_SECONDS: Final = 60.0
 """Maximum seconds between a start of lanes and a crash that counts.

@@ -1,9 +1,9 @@
 """Continuous audit of the lanes that an instance runs.
 
-An audit run compares the records that were copied since the previous run. It splits them into slices, which
-end at the window boundaries of event time. For each slice, the run first writes the audit rows, and then the
-state of the lane. If an instance is killed between the two writes, the next owner of the lane audits the
-slice again, and the new rows replace the earlier rows.
+An audit run compares the records that were copied since the previous run. The auditor splits the records into
+slices, which end at the window boundaries of event time. For each slice, the run first writes the audit rows,
+and then the state of the lane. If an instance is killed between the two writes, the next owner of the lane
+audits the slice again, and the new rows replace the earlier rows.
 
 A row contains all counts of its window up to an offset. The time of a row is the start of its run. An audit
 run always continues from the newest stored state, even if another instance wrote that state. Therefore, an

@@ -1,6 +1,6 @@
 """Sums audit rows by window, and compares the sums with the counts of producers and consumers. Pure.
 
-Producers and consumers write rows with the same schema. Their rows have their own tier and no datastream
+Producers and consumers write rows with the same schema. Rows of clients have their own tier and no datastream
 (docs/data-plane/audit-tiers.md).
 """
 

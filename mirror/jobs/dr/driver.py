@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Acts(Protocol):
     """Performs and undoes the steps of operations.
 
-    All methods are idempotent. They raise retriable errors if a retry may help.
+    All methods are idempotent. The methods raise retriable errors if a retry may help.
     """
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:

@@ -34,8 +34,8 @@ class PartitionLoss(PairRecord):
 
     `first`: source offset of the first missing record. `end`: last known end offset of the source, None if
     unknown. `least`, `most`: minimum and maximum number of missing records. `most` also counts offsets
-    without a record. It is None if `end` is unknown. `seconds`: time between the last copied record and the
-    last contact with the source, None if unknown.
+    without a record. `most` is None if `end` is unknown. `seconds`: time between the last copied record and
+    the last contact with the source, None if unknown.
     """
 
     topic: str
@@ -153,7 +153,7 @@ class Fork(PairRecord):
     `cluster`: the former active cluster. `copied`: its offsets before which every record is at the target.
     `decided`: its offsets before which every record is replayed or skipped. `ends`: target offsets after the
     last copied record. `log_ends`: end offsets of the target at the failover, for partitions whose last
-    copies have no checkpoint. It is empty after the comparison of both clusters.
+    copies have no checkpoint. `log_ends` is empty after the comparison of both clusters.
     """
 
     identity: str

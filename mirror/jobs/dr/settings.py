@@ -21,7 +21,8 @@ class PairSettings(Settings):
     standby: str
     """Alias of the cluster that takes over from the primary."""
     datastreams: list[str] = Field(min_length=1)
-    """Names of the datastreams from the primary to the standby. These datastreams must not rename topics."""
+    """Names of the datastreams from the primary to the standby. The datastreams of a pair must not rename
+    topics."""
     groups: Annotated[str, read_by(partial(read_expression, "groups"))] = ""
     """Consumer groups to move: a regular expression that must match the whole name; empty moves none."""
     principals: list[str] = Field(default=[])

@@ -3,8 +3,8 @@
 A round reads the groups of both clusters, translates their positions, and commits and stores the results.
 
 A round reads the positions at the source before the offset maps, so that the maps cover as many positions as
-possible. It reads the position at the destination immediately before the commit. If the group has gained
-members, the group coordinator rejects the commit.
+possible. The follower reads the position at the destination immediately before the commit. If the group has
+gained members, the group coordinator rejects the commit.
 """
 
 from __future__ import annotations

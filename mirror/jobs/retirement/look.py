@@ -1,7 +1,7 @@
 """Reads end offsets, sizes and consumer groups of all topics of a cluster.
 
-The read fails if any broker does not list its groups. Otherwise, a topic with unknown readers would count as
-unused.
+The read fails if any broker does not list its groups. Without this check, a topic with unknown readers would
+count as unused.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from mirror.model import bounds
 
 AUDIT_MODE: Final = "headrace-audit"
 LATENESS: Final = "headrace-audit-lateness"
-"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
 LONGEST_LATENESS_SECONDS: Final = 604_800
 
 

@@ -94,7 +94,7 @@ class FieldProblems:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """Return the result of `make`. If it raises InvalidRequest, record the error and return
+        """Return the result of `make`. If the function raises InvalidRequest, record the error and return
         `otherwise`."""
         try:
             return make()

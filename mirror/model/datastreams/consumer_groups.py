@@ -16,7 +16,7 @@ INCLUDE: Final = "headrace-groups"
 EXCLUDE: Final = "headrace-groups-exclude"
 INTERVAL: Final = "headrace-groups-interval"
 DIRECTION: Final = "headrace-groups-direction"
-"""Metadata keys. They lack the prefix `headrace.`, so that older versions keep them."""
+"""Metadata keys. The metadata keys lack the prefix `headrace.`, so that older versions keep them."""
 FIELDS: Final = {
     INCLUDE: "include",
     EXCLUDE: "exclude",

@@ -30,7 +30,8 @@ TTL_MS: Final = "system.ttl.ms"
 RESTART: Final = "system.restart"
 """Metadata key of the last restart.
 
-Its value contains the time (epoch ms), and the start position, which is a word or a timestamp (epoch ms).
+The value of the key contains the time (epoch ms), and the start position, which is a word or a timestamp
+(epoch ms).
 """
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"

@@ -2,7 +2,7 @@
 
 With `message.timestamp.type=LogAppendTime`, a broker assigns the timestamp between the produce request and
 its acknowledgement. Therefore, the skew is the timestamp minus the midpoint of request and acknowledgement.
-Its error is at most half the time between them.
+The error of the skew is at most half the time between them.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
     `copied`: recent copy rate in bytes and messages per second.
 
-    The backlog is the number of uncopied offsets times the mean size of copied records. It is too high if
-    compaction has removed records. The arrival rate of a late lane is unknown while the source does not
-    respond, before a record was copied, and before the end offset was read twice, at least `LEAST_SECONDS`
-    apart. In these cases, the copy rate is returned as a lower bound.
+    The backlog is the number of uncopied offsets times the mean size of copied records. The backlog is too
+    high if compaction has removed records. The arrival rate of a late lane is unknown while the source does
+    not respond, before a record was copied, and before the end offset was read twice, at least
+    `LEAST_SECONDS` apart. In these cases, the copy rate is returned as a lower bound.
     """
     newest = history.newest
     if newest is None or history.unheard_since is not None:

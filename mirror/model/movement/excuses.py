@@ -49,8 +49,8 @@ class Resumption:
 class Excuse(NamedTuple):
     """Records of a lane that do not count against an objective, by timestamp (epoch ms).
 
-    They are the records before `before_ms`, and the records from `since_ms` to before `until_ms`. From
-    `patience_ms` on, the records that wait behind them do not count either, for a limited time.
+    The excuse covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
+    From `patience_ms` on, the records that wait behind them do not count either, for a limited time.
     """
 
     before_ms: int = 0
@@ -115,8 +115,8 @@ def with_resumption(
 class ExcusedLane:
     """State of a lane's excuse until the lane has caught up once.
 
-    `patience_ms`: time to catch up, in ms. It ends early if the backlog has not shrunk for `_PROGRESS_MS`.
-    Afterwards, later records count again, but the excused records still do not.
+    `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
+    `_PROGRESS_MS`. Afterwards, later records count again, but the excused records still do not.
     """
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")

@@ -302,7 +302,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
-    """Add a waypoint. It replaces the last waypoint if this is too close to the one before it."""
+    """Add a waypoint. The position replaces the last waypoint if that is too close to the one before it."""
     is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), sample)
 

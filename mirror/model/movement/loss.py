@@ -193,6 +193,7 @@ def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> 
 
 
 def _speed(starts: Sequence[LogStart]) -> float:
-    """Return the speed of the log start in offsets per second. It must have moved at least twice."""
+    """Return the speed of the log start in offsets per second. The log start must have moved at least
+    twice."""
     first, last = starts[1], starts[-1]
     return (last.offset - first.offset) / (last.at - first.at)

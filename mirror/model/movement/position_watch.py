@@ -1,9 +1,10 @@
 """Decides which positions of a lane a worker reports to its instance. Pure.
 
 Most positions are uneventful: the lane has advanced, waiting records are young, and no transaction is open.
-After one uneventful position, the worker withholds further ones. It keeps the last few of them, and sends
-them with the next eventful position. The instance can then apply the rules of `mirror.model.movement.history`
-as if every position had been reported (`LaneTrack`; `tests/property/mirror/instance/test_lane_track.py`).
+After one uneventful position, the worker withholds further ones. A worker keeps the last few positions, and
+sends them with the next eventful position. The instance can then apply the rules of
+`mirror.model.movement.history` as if every position had been reported (`LaneTrack`;
+`tests/property/mirror/instance/test_lane_track.py`).
 
 If the source may delete records before they are copied, the time to loss is evaluated as in
 `mirror.model.movement.loss`. While a loss is near, positions are reported often.

@@ -11,7 +11,7 @@ from mirror.model.identifiers import GroupName
 CATCH_UP: Final = "headrace-catch-up-seconds"
 """Metadata key of the catch-up time in whole seconds (default `mirror.leader.catch_up_seconds`).
 
-It lacks the prefix `headrace.`, so that older versions keep it.
+The metadata key lacks the prefix `headrace.`, so that older versions keep it.
 """
 SHORTEST_SECONDS: Final = 60
 LONGEST_SECONDS: Final = 30 * 86_400

@@ -2,11 +2,12 @@
 
 One thread of one worker process copies a task, so the capacity of a task is the rate of one core. The input
 is measured in intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. The
-rate of a core is the bytes of an hour divided by its CPU seconds. Its error follows from the variance between
-intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed., 6.3).
+rate of a core is the bytes of an hour divided by its CPU seconds. The error of the costs follows from the
+variance between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed.,
+6.3).
 
-CPU time for small responses and batches of an idle worker is excluded, because it disappears under load. This
-time is estimated (`spare_cpu_ms` of `MirrorMetric`), which increases the error.
+CPU time for small responses and batches of an idle worker is excluded, because it disappears under load. The
+spare time is estimated (`spare_cpu_ms` of `MirrorMetric`), which increases the error.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.capacity import LEAST_CAPACITY, CapacityTerms
 
 PLACEMENT: Final = "headrace-placement"
-"""Metadata key of the placement options. It lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the placement options. The metadata key lacks the prefix `headrace.`, so that older
+versions keep it."""
 LEARNED: Final = "learned"
 NO_LOADS: Final = "none"
 LEAST_MESSAGES: Final = 100

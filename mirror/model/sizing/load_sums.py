@@ -9,8 +9,8 @@ class LoadSums(NamedTuple):
     """Sums over the partitions of a group whose load in an hour is known; rates are per second.
 
     `alone`: number of partitions whose load exceeds the usable capacity of a task; each gets its own task.
-    The other fields do not include them. `rest_bytes`, `rest_messages`: total rates. `heavy`: number of
-    partitions that fill more than half of a task. Unknown message rates count as 0.
+    The other fields do not include such partitions. `rest_bytes`, `rest_messages`: total rates. `heavy`:
+    number of partitions that fill more than half of a task. Unknown message rates count as 0.
     """
 
     partitions: int

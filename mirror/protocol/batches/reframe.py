@@ -138,10 +138,10 @@ class Reframer:
     ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
-        Returns None if all records were added. If they do not fit into `limit` bytes, there are two cases. If
-        the new batch already has records of other batches, no record is added, and START is returned. If the
-        new batch is empty, as many records as fit are added, at least one, and the point to resume from is
-        returned. Raises CorruptData without adding a record.
+        Returns None if all records were added. If the records do not fit into `limit` bytes, there are two
+        cases. If the new batch already has records of other batches, no record is added, and START is
+        returned. If the new batch is empty, as many records as fit are added, at least one, and the point to
+        resume from is returned. Raises CorruptData without adding a record.
         """
         held = self.count
         if not held:

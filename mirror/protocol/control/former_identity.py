@@ -16,7 +16,7 @@ abort the transaction of the new owner and fence it. The distance between the ep
 Empty under the next epoch is ambiguous, but the coordinator returns the id to us only if we had the previous
 epoch (KIP-360). If a transaction of ours may have been open, one case remains ambiguous. Another owner that
 uses the old protocol may have initialised the id while no transaction was open, and then aborted its own
-first transaction. This looks like an abort of our transaction.
+first transaction. The response looks like an abort of our transaction.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ _HOLD_SECONDS: Final = 30.0
 _EACH_KEPT: Final = 0.6
 """Share of its former rate that a connection must keep when there are more connections.
 
-If it does, the window of each connection is the limit. A limit shared by all connections would reduce the
-rate to a quarter.
+If the rate stays above this share, the window of each connection is the limit. A limit shared by all
+connections would reduce the rate to a quarter.
 """
 _VALID_SECONDS: Final = 10.0
 """Time after which a measurement is outdated."""

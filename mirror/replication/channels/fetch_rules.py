@@ -59,7 +59,7 @@ class FetchListener(Protocol):
     def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         """Handle a response that could not be received.
 
-        It is too large or has stalled.
+        The response is too large or has stalled.
         """
         ...
 

@@ -129,7 +129,7 @@ class FetchChannel:
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
     def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
-        """Handle records that were read ahead. They were requested at `requested_at` (monotonic seconds)."""
+        """Handle records that were read ahead. `requested_at`: time of the request (monotonic seconds)."""
         lane.read.requested_at = max(lane.read.requested_at, requested_at)
         self._source.listener.on_fetched(lane, part, slab, squeezed=False)
 

@@ -1,8 +1,9 @@
 """Writes to a distant broker on several connections per partition.
 
-This helps if the TCP receive window limits each connection. `write_order` explains how the order of the
-batches is preserved. A connection sends a batch, merged from the waiting batches of one partition, and
-withholds the last bytes. Other partitions use the connection once no response is outstanding on it.
+Several connections help if the TCP receive window limits each connection. `write_order` explains how the
+order of the batches is preserved. A connection sends a batch, merged from the waiting batches of one
+partition, and withholds the last bytes. Other partitions use the connection once no response is outstanding
+on it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
 _MOST_OPENING: Final = 16
 _OPEN_RETRY_SECONDS: Final = 5.0
 _INCOMPLETE_SECONDS: Final = 10.0
-"""Time after which an incomplete request is abandoned (seconds). Such a request uses memory of the
+"""Time after which an incomplete request is abandoned (seconds). An incomplete request uses memory of the
 broker."""
 _CHECK_SECONDS: Final = 1.0
 _SUSPENDED_SECONDS: Final = 60.0
@@ -211,8 +212,8 @@ class ParallelWrites:
         return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
 
     def _is_worth_it(self, lane: Lane) -> bool:
-        """Return whether enough batches wait to use one more connection. They must exceed the bytes that a
-        connection carries in a round trip."""
+        """Return whether enough batches wait to use one more connection. The waiting batches must exceed the
+        bytes that a connection carries in a round trip."""
         return next_size(lane, self._merger.most_bytes) >= self._window_bytes
 
     def _pump_soon(self) -> None:

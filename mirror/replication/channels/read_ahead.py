@@ -38,7 +38,7 @@ The broker then has the next request when it has sent a response.
 _RANGES_EACH: Final = 3
 """Maximum number of ranges per connection.
 
-They are requested, or have arrived and wait for earlier ranges.
+Ranges are counted while they are requested, or have arrived and wait for earlier ranges.
 """
 
 
@@ -91,7 +91,7 @@ class ReadAhead:
     def most_bytes(self) -> int:
         """Maximum size of a response to the channel's own requests.
 
-        It is small, because further data is read ahead.
+        Such a response is small, because further data is read ahead.
         """
         return 2 * self._large
 
@@ -191,7 +191,7 @@ class ReadAhead:
     def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
         """Return the lane and range to request next.
 
-        This is a range that a lane waits for or, while there is `room` for more, the next range of a lane.
+        The range is one that a lane waits for or, while there is `room` for more, the next range of a lane.
         `each`: maximum number of ranges of one lane.
         """
         while self._gaps:

@@ -125,9 +125,9 @@ class ReadPlan:
     def extend(self, end: int, most_bytes: int) -> OffsetRange:
         """Add and return the next range of about `most_bytes`, at least one batch.
 
-        It ends at `end` at the latest. Brokers return only whole batches, so a batch on the border of two
-        ranges is received twice. If all batches have the same number of offsets, a range ends with a batch,
-        so that no batch is received twice.
+        The range ends at `end` at the latest. Brokers return only whole batches, so a batch on the border of
+        two ranges is received twice. If all batches have the same number of offsets, a range ends with a
+        batch, so that no batch is received twice.
         """
         if self._is_even:
             batches = max(most_bytes // self._batch_bytes, 1)

@@ -36,7 +36,7 @@ INFO_BYTES: Final = _WINDOW_AT + _INT.size
 class SendLimits(NamedTuple):
     """Counters of a connection from the kernel; all 0 if unknown.
 
-    They are the seconds with data to send and the bytes acknowledged by the receiver, both since the start of
+    Fields: the seconds with data to send and the bytes acknowledged by the receiver, both since the start of
     the connection, and the receiver's window in bytes.
     """
 

@@ -184,8 +184,8 @@ class AckHandler:
     def _send_alone(self, lane: Lane) -> None:
         """Send one batch at a time on the connection for slow partitions.
 
-        This ends when the destination accepts a batch. Release the memory of all batches except those that
-        the destination may have stored already.
+        The mode ends when the destination accepts a batch. Release the memory of all batches except those
+        that the destination may have stored already.
         """
         lane.queue.is_slow, lane.ownership.accepted = True, None
         self._hold_less(lane)

@@ -45,8 +45,8 @@ _MOST_EMPTY_ANSWERS: Final = 20
 suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
-"""Number of records to decode before the loop does other work (approximate). This takes at most a second.
-The rest of a response is fetched again."""
+"""Number of records to decode before the loop does other work (approximate). Decoding them takes at most a
+second. The rest of a response is fetched again."""
 
 
 class FetchHandler:

@@ -142,7 +142,7 @@ class UnsavedProgress:
         self.dirty.pop(lane, None)
 
     def is_elsewhere(self, lane: Lane, target_id: bytes) -> bool:
-        """Return whether loaded progress must be ignored. This is the case if it belongs to a former
+        """Return whether loaded progress must be ignored. Ignored progress belongs to a former
         datastream with the same name and another destination, or to the time before a restart. `target_id`:
         id of the destination topic, empty if unknown."""
         if lane.contents is not Contents.FOUND:

@@ -111,7 +111,7 @@ class Checkpoints:
                     self._waiting.add(name)
 
     def _store_early(self, now: float) -> None:
-        """Start the saves of lanes with their own interval. They wait if a save of all lanes of the
+        """Start the saves of lanes with their own interval. Such saves wait if a save of all lanes of the
         destination waits, or its last save failed."""
         lanes: dict[ClusterRef, list[Lane]] = {}
         for lane, due in self._lanes.paced.items():

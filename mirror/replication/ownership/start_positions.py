@@ -1,7 +1,7 @@
 """Finds start positions that depend on the past.
 
-They are for lanes that start at committed offsets of a consumer group, and for lanes that start at the end
-but were copied before.
+Lanes need them if they start at committed offsets of a consumer group, or at the end although they were
+copied before.
 """
 
 from __future__ import annotations

@@ -228,8 +228,8 @@ class _Expected:
     async def candidates(self) -> Sequence[_ExpectedBatch]:
         """Return the records and batches that the destination may contain next.
 
-        These are the first record, and the undecodable batches before it, which the lane may have skipped.
-        The result is empty at the end of the source.
+        Candidates are the first record, and the undecodable batches before it, which the lane may have
+        skipped. The result is empty at the end of the source.
         """
         number, may_skip = 0, self._class_of_refused is not None
         while number == 0 or (may_skip and isinstance(self._ahead[number - 1].piece, _ClosedBatch)):

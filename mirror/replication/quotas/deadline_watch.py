@@ -1,7 +1,7 @@
 """Gives priority to lanes that would otherwise lose records.
 
-It watches lanes that are catching up, and throttles others. `precedence` decides which lanes are throttled
-("yield"). Throttled lanes share an additional quota, which is reported like any other quota.
+The watch checks lanes that are catching up, and throttles others. `precedence` decides which lanes are
+throttled ("yield"). Throttled lanes share an additional quota, which is reported like any other quota.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ LEAST_SHARE: Final = 0.125
 _GROWTH: Final = 0.25
 """Seconds per second by which the time to loss of a partition in reach must grow.
 
-Otherwise the partition lacks bandwidth.
+With a slower growth, the partition lacks bandwidth.
 """
 _SPREAD: Final = 0.25
 _LEAST_SPREAD_SECONDS: Final = 5.0
@@ -43,7 +43,7 @@ _RISE: Final = 1.25
 _SLACK: Final = 1.1
 """Factor by which needs must exceed the throughput before a partition is given up.
 
-It tolerates estimation errors unless a loss is near.
+The factor tolerates estimation errors unless a loss is near.
 """
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
@@ -112,7 +112,7 @@ def _left(lane: CatchUp) -> float:
 def _bound(first: float) -> float:
     """Return the time to loss up to which lanes are prioritized (seconds).
 
-    It is derived from that of the most urgent lane.
+    The limit is derived from the time to loss of the most urgent lane.
     """
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 

@@ -33,7 +33,7 @@ class ReadPacer:
         self._settings = context.settings
 
     def ask_for_more(self, lane: Lane, received: int) -> None:
-        """Fetch the next records if the lane may fetch now. It waits if its buffer is full, its quota is
+        """Fetch the next records if the lane may fetch now. A lane waits if its buffer is full, its quota is
         used up, or it has reached its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:

@@ -1,10 +1,10 @@
 """Computes the CPU cost of copying by kind of work.
 
-It also computes the part of the cost that disappears in a saturated worker. A worker with little load fetches
-often, and each response has only a few kilobytes per partition, in a few small batches. With little load, the
-fixed costs of a partition in a response and of a written batch are spread over few bytes. A worker with a
-backlog gets large parts of partitions and writes merged batches of maximum size. Without this module, a
-measurement at a tenth of a core would therefore understate the capacity of a core by up to three quarters.
+The module also computes the part of the cost that disappears in a saturated worker. A worker with little load
+fetches often, and each response has only a few kilobytes per partition, in a few small batches. With little
+load, the fixed costs of a partition in a response and of a written batch are spread over few bytes. A worker
+with a backlog gets large parts of partitions and writes merged batches of maximum size. Without this module,
+a measurement at a tenth of a core would therefore understate the capacity of a core by up to three quarters.
 
 Each kind of work has a price. Only the ratios of the prices matter, because they divide the measured CPU time
 of a worker. The prices of batches, partitions, bytes and seconds were fitted to the cost of four kinds of

@@ -98,7 +98,7 @@ def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
 def lag_records(lane: Lane) -> int:
     """Return the number of source records that are not at the destination yet.
 
-    It follows from the last response of the source.
+    The number follows from the last response of the source.
     """
     return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
@@ -106,9 +106,9 @@ def lag_records(lane: Lane) -> int:
 def has_response(lane: Lane, now: float) -> bool:
     """Return whether the end of the source log is known at `now` (monotonic seconds).
 
-    If it is known, a response would have reported further records. The end is unknown if responses are late
-    or throttled, or if the lane does not fetch because it waits for something else. The end offsets of such
-    lanes are requested separately (`lacks_end`).
+    If the end is known, a response would have reported further records. The end is unknown if responses are
+    late or throttled, or if the lane does not fetch because it waits for something else. The end offsets of
+    such lanes are requested separately (`lacks_end`).
     """
     has_heard = now - lane.read.answered_at < _HEARD_SECONDS
     if lane.read.waits:
@@ -120,7 +120,7 @@ def has_response(lane: Lane, now: float) -> bool:
 def lacks_end(lane: Lane) -> bool:
     """Return whether the age of the backlog is unknown.
 
-    In this case, no fetch response contains the current end of the log.
+    The age is unknown if no fetch response contains the current end of the log.
     """
     is_read = lane.read.waits or (lane.reader is not None and lane.queue.is_writable)
     return is_read and lane.observed.measured[0] is None

@@ -37,8 +37,8 @@ class Positions:
     def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
         """Return the positions of lanes that were measured at `at` (monotonic seconds) and `now_ms`.
 
-        They are for a receiver that has all earlier positions. A position that `PositionWatch` withholds is
-        None.
+        The positions are for a receiver that has all earlier positions. A position that `PositionWatch`
+        withholds is None.
         """
         found: list[LanePosition | None] = []
         moments = at, self._reported_at

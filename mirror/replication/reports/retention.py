@@ -23,8 +23,8 @@ _Topic = tuple[ClusterRef, str]
 class RetentionBook:
     """Cache of topic retention.
 
-    It is refreshed from the cluster when a topic is missing or its retention is some minutes old. Retention
-    stays unknown without the permission to describe the topic.
+    The cache is refreshed from the cluster when a topic is missing or its retention is some minutes old.
+    Retention stays unknown without the permission to describe the topic.
     """
 
     def __init__(self, context: EngineContext) -> None:

@@ -1,7 +1,7 @@
 """Detects pauses of the whole process, after which another monitor may be active. Thread-safe.
 
 A thread checks the clock twice a second. If much more time has passed between two checks, the process was
-stopped or its machine was frozen. In this time, the session of the leader may have expired, and the next
+stopped or its machine was frozen. Meanwhile, the session of the leader may have expired, and the next
 leader may have resolved the alerts. Therefore alerts are sent again only after the monitor has renewed its
 lease or, if the service does not respond, after the duration of a lease.
 """

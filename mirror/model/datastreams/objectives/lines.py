@@ -13,7 +13,7 @@ from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objec
 OBJECTIVES: Final = "headrace-objectives"
 """Metadata key of the objectives, one per line.
 
-It lacks the prefix `headrace.`, so that older versions keep it.
+The metadata key lacks the prefix `headrace.`, so that older versions keep it.
 """
 
 _MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

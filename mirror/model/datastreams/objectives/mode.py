@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model import bounds
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Metadata key of the mode. It lacks the prefix `headrace.`, so that older versions keep it."""
+"""Metadata key of the mode. The metadata key lacks the prefix `headrace.`, so that older versions keep it."""
 
 
 class Mode(StrEnum):

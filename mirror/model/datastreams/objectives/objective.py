@@ -17,7 +17,7 @@ LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
 """Upper limit of a percentage.
 
-It is below 100, so that the error budget is never zero.
+The percentile is below 100, so that the error budget is never zero.
 """
 
 

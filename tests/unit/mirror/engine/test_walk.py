@@ -9,7 +9,7 @@ from typing import Final
 from tests.walk import Length, described, length_of, walk_of_batch
 
 PAGE: Final = Path(__file__).parents[4] / "docs/data-plane/batch-path.md"
-LIMITS: Final = Length(40, 9_163, 239)
+LIMITS: Final = Length(40, 9_161, 239)
 """Targets: 20 files, 4,500 lines, 8 returns. Lower a number if the walk gets shorter; never raise one."""
 
 
