@@ -269,7 +269,7 @@ def certify(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="Certificate of headrace audit certify.")],
+    file: Annotated[Path, typer.Argument(help="Certificate file of headrace audit certify.")],
     key: KeyOption = None,
     against_clusters: Annotated[
         bool, typer.Option("--against-clusters", help="Compare the certified offsets again.")

@@ -41,7 +41,7 @@ def translate(
         bool,
         typer.Option(
             "--rewind",
-            help="Also commit positions that are behind the group's positions on the other cluster.",
+            help="Also commit offsets that are lower than the group's offsets on the other cluster.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -51,7 +51,7 @@ def translate(
         str,
         typer.Option(
             help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After"
-            " this time, positions beyond the copied range are replaced by its end."
+            " this time, offsets beyond the copied range are replaced by the end of that range."
         ),
     ] = "30s",
     as_json: JsonOption = False,

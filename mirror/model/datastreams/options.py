@@ -269,16 +269,16 @@ OPTIONS: Final = (
     DatastreamOption(
         ("groups", "include"),
         str,
-        "Consumer groups whose positions follow to the destination: a regular expression that must match the"
+        "Consumer groups whose committed offsets are copied: a regular expression that must match the"
         " whole name. Null: none.",
-        "Regular expression of groups that follow.",
+        "Regular expression of consumer groups whose committed offsets are copied.",
         flag="groups",
         key=consumer_groups.INCLUDE,
     ),
     DatastreamOption(
         ("groups", "exclude"),
         str,
-        "Consumer groups that do not follow: a regular expression that must match the whole name.",
+        "Consumer groups whose committed offsets are not copied: a regular expression that must match the whole name.",
         "Regular expression of groups to exclude.",
         flag="exclude_groups",
         key=consumer_groups.EXCLUDE,
@@ -288,7 +288,7 @@ OPTIONS: Final = (
         float,
         "Time between two synchronisations of the groups. Below 4, the lanes of the datastream store a"
         " checkpoint twice in this time.",
-        "Seconds between updates of positions.",
+        "Seconds between two copies of committed offsets.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,
@@ -298,9 +298,9 @@ OPTIONS: Final = (
     DatastreamOption(
         ("groups", "direction"),
         consumer_groups.GroupDirection,
-        "Direction in which positions follow: to the destination only, or to the cluster at which the group"
-        " does not read.",
-        "Direction in which positions follow.",
+        "Direction in which committed offsets are copied: to the destination only, or to the cluster at which"
+        " the group does not read.",
+        "Direction in which committed offsets are copied.",
         flag="groups_direction",
         key=consumer_groups.DIRECTION,
         default=consumer_groups.GroupDirection.FORWARD,
