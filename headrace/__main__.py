@@ -18,7 +18,7 @@ from headrace.errors import exit_code_of, explain
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
-    "groups": ("datastreams.consumer_groups", "Show the consumer groups that follow a datastream."),
+    "groups": ("datastreams.consumer_groups", "Show consumer groups whose committed offsets are copied."),
     "topics": ("topics", "Find topics that nobody uses, and retire them."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),

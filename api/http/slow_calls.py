@@ -68,8 +68,8 @@ for as long as this deadline."""
 
 
 class ClusterInUse(Exception):
-    """Raised while another request to the cluster is in progress. `ended` completes when that request
-    ends."""
+    """Raised while another request to the cluster is in progress. `ended`: future that completes when the
+    other request ends."""
 
     def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
         super().__init__(cluster)

@@ -1,7 +1,7 @@
 """Prometheus metrics about partitions, audits and consumer groups.
 
 The metrics are states of partitions, time to catch up and time to loss, uncopied partitions, continuous
-audits, and consumer groups that follow.
+audits, and consumer groups whose offsets are copied.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class AuditCollector(Collector):
 
 
 class GroupCollector(Collector):
-    """Series of the consumer groups that follow.
+    """Series of the consumer groups whose offsets are copied.
 
     `current`: statuses known to this instance; empty if this instance does not lead.
     """

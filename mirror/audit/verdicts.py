@@ -48,7 +48,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A record with a verdict.
+    """A record that the audit reports, with its verdict.
 
     An offset of -1 means that the cluster lacks the record. `timestamp`: timestamp of the source record, or
     of the destination record if there is no source record. `what`: description of the difference, or an empty

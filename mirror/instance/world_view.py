@@ -263,7 +263,7 @@ class WorldView:
     def _restraint(self, world: World) -> tuple[Mapping[GroupName, str], TaskPlacementRules]:
         """Return why groups must not have optional moves now, and the rules for placement.
 
-        Contains all groups in a freeze window, otherwise the groups outside their quiet hours.
+        Within a freeze window, the reasons cover all groups; otherwise, groups outside their quiet hours.
         """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)

@@ -204,8 +204,8 @@ class WorkerLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Metric records that were dropped before delivery. `count`: number since the start. `reason`: reason of
-    the first drop while records are being dropped, otherwise empty."""
+    """Metric records that were dropped before delivery. `count`: number of drops since the start. `reason`:
+    reason of the first drop while records are being dropped, otherwise empty."""
 
     count: int = 0
     reason: str = ""

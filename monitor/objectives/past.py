@@ -24,7 +24,7 @@ _MOST_PLACES: Final = 200_000
 
 
 class RequiredCount(NamedTuple):
-    """Count that an objective requires: number of records of the selected topics above the latency limit."""
+    """A count for an objective: the records of the selected topics whose latency exceeds the limit."""
 
     source: Source
     selection: TopicSelection

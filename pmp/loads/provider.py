@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of the topics `topics`, as read at `at_ms`."""
+    """Rollups of `topics` that were read at `at_ms` (epoch ms)."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]

@@ -1,5 +1,5 @@
-"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups that follow to the
-destination."""
+"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups whose offsets are
+copied."""
 
 from __future__ import annotations
 

@@ -278,7 +278,8 @@ OPTIONS: Final = (
     DatastreamOption(
         ("groups", "exclude"),
         str,
-        "Consumer groups whose committed offsets are not copied: a regular expression that must match the whole name.",
+        "Consumer groups whose committed offsets are not copied: a regular expression that must match the"
+        " whole name.",
         "Regular expression of groups to exclude.",
         flag="exclude_groups",
         key=consumer_groups.EXCLUDE,

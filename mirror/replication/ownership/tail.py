@@ -160,7 +160,7 @@ def _compacted(skipped: Sequence[SkippedOffsets]) -> int:
 
 
 def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: int) -> None:
-    """Add the copy of a piece of the source at a destination offset."""
+    """Add the destination offset of a copied record or batch."""
     last = found[-1] if found else None
     if isinstance(last, FoundRecords):
         is_next = last.source + last.length == source.offset and last.target + last.length == target
@@ -276,7 +276,7 @@ class _Expected:
             sums.append((records, records + holes + _compacted(self._ahead[index].passed)))
 
     def _places(self, count: int, slots: _Slots, *, has_holes: bool) -> Sequence[int]:
-        """Return the offsets of the copies of the next `count` pieces; nothing if one of them is in use.
+        """Return the destination offsets of the next `count` records; empty if a record occupies one.
 
         `has_holes`: whether the records that the source has compacted have offsets, too.
         """
