@@ -258,7 +258,7 @@ class Lane:
         outgoing.free()
 
     def settle(self) -> bool:
-        """Account for the first items of the queue that need no response; see `LaneQueue.settle`.
+        """Record the first items of the queue that need no response; see `LaneQueue.settle`.
 
         Return whether there are any. Once the backlog at the start is delivered, every record counts in the
         latency again.

@@ -113,19 +113,19 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Account for the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
+        """Record the class of the next `count` offsets. Raises Unaccounted for the class COMPACTED."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
+        """Record the class of offsets that are not sent. Raises Unaccounted for a gap before `skipped`."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Account for the offsets of mirrored records and for the skipped offsets between them, in order.
+        """Record the offsets of mirrored records and the skipped offsets between them, in order.
         Raises Unaccounted if there is a gap."""
         place = 0
         for first, count in runs:

@@ -128,12 +128,12 @@ class LaneProgress:
             self.target_next = 0
 
     def pass_marker(self) -> None:
-        """Account for the transaction marker that the lane has written after the mirrored records."""
+        """Skip the transaction marker that the lane has written after the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order, starting at the checkpoint."""
+        """Record copies found at the destination, in source order, starting at the checkpoint."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -151,8 +151,8 @@ class LaneProgress:
         self.offset_map.forget_targets(first)
 
     def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
-        """Account for an acknowledged batch. `place`: source partition. Return the number of preceding
-        offsets that other producers have written."""
+        """Record an acknowledged batch in the ledger and the offset map. `place`: source partition. Return
+        the number of preceding offsets that other producers have written."""
         target, foreign = outgoing.target, 0
         self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
         if target < self.target_end:

@@ -32,8 +32,8 @@ later. A record of unknown age counts as late.
     17   | otherwise                                                          | WARN
 
 Neither a single dip of the lag (rules 13 and 14) nor an advancing position (rule 17) is enough for OK. An
-idle topic remains OK: lanes without new records do not report, and rule 9 requires waiting records. A small
-backlog is OK as long as its records are not late (rule 13).
+idle topic remains OK: lanes without new records do not report, and the state STOP requires waiting records.
+A small backlog is OK as long as its records are not late (rule 13).
 """
 
 from __future__ import annotations

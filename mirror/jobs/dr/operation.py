@@ -288,7 +288,9 @@ def operation_of(state: PairState) -> Switchover:
 def fork_of_pair(state: PairState) -> Fork:
     """Return the fork of a pair. Raises IllegalTransition if the pair has no fork."""
     if state.fork is None:
-        raise IllegalTransition(f"{state.name} has no tail: it has not failed over since the last failback")
+        raise IllegalTransition(
+            f"{state.name} has no undecided records: it has not failed over since the last failback"
+        )
     return state.fork
 
 

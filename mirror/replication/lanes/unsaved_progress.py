@@ -31,7 +31,7 @@ class UnsavedProgress:
         self._token = token
 
     def settle(self, lane: Lane) -> bool:
-        """Account for the items of the lane that are at the destination or skipped. Return whether they show
+        """Record the items of the lane that are at the destination or skipped. Return whether they show
         that the destination has lost records."""
         gaps = len(lane.progress.gaps)
         if not lane.settle():
@@ -76,7 +76,7 @@ class UnsavedProgress:
         lane.progress.target_id, lane.progress.target_cluster = target_id, target_cluster
 
     def find(self, lane: Lane, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records found at the destination, in source order, starting at the checkpoint."""
+        """Record copies found at the destination, in source order, starting at the checkpoint."""
         lane.progress.find(found, target_next)
         lane.read.position = lane.checkpoint
         self.note_change(lane)
