@@ -228,13 +228,10 @@ class PastSwitchover(_Account):
 
 
 class PairState(PairRecord):
-    """State of a pair.
-
-    `version`: number of writes. `writer`: identity of the process that wrote this state. `active`: cluster to
-    which producers write. `datastreams`: current name of each datastream, by configured name. `previous`:
-    names before the last switch-over. `fences`: ACLs on the other cluster. `fork`: set between a failover and
-    the failback, while the datastreams are deleted.
-    """
+    """State of a pair. `version`: number of writes. `writer`: identity of the process that wrote this state.
+    `active`: cluster to which producers write. `datastreams`: current name of each datastream, by configured
+    name. `previous`: names before the last switch-over. `fences`: ACLs on the other cluster. `fork`: set
+    between a failover and the failback, while the datastreams are deleted."""
 
     format: int = FORMAT
     name: str
