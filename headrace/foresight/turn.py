@@ -152,10 +152,8 @@ class ForesightTurn:
         return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
-        """Compute the forecast, pass the expected loads to planning, and store the advice.
-
-        Raises the errors of `run`.
-        """
+        """Compute the forecast, pass the expected loads to planning, and store the advice. Raises the errors
+        of `run`."""
         now_ms = self._clock_ms()
         members = self._members(now_ms)
         details = {source: self._details(source, members, now_ms) for source in _sources(members)}
