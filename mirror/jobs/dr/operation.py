@@ -257,6 +257,7 @@ class PairState(PairRecord):
 
 
 def write_state(state: PairState) -> bytes:
+    """Serialize the state of a pair."""
     return state.with_(format=FORMAT).model_dump_json().encode()
 
 
