@@ -271,7 +271,7 @@ OPTIONS: Final = (
         str,
         "Consumer groups whose committed offsets are copied: a regular expression that must match the"
         " whole name. Null: none.",
-        "Regular expression of consumer groups whose committed offsets are copied.",
+        "Groups whose offsets are copied (expression).",
         flag="groups",
         key=consumer_groups.INCLUDE,
     ),
@@ -289,7 +289,7 @@ OPTIONS: Final = (
         float,
         "Time between two synchronisations of the groups. Below 4, the lanes of the datastream store a"
         " checkpoint twice in this time.",
-        "Seconds between two copies of committed offsets.",
+        "Seconds between copies of committed offsets.",
         flag="groups_interval",
         key=consumer_groups.INTERVAL,
         default=consumer_groups.DEFAULT_SECONDS,
@@ -301,7 +301,7 @@ OPTIONS: Final = (
         consumer_groups.GroupDirection,
         "Direction in which committed offsets are copied: to the destination only, or to the cluster at which"
         " the group does not read.",
-        "Direction in which committed offsets are copied.",
+        "Direction in which offsets are copied.",
         flag="groups_direction",
         key=consumer_groups.DIRECTION,
         default=consumer_groups.GroupDirection.FORWARD,
