@@ -271,7 +271,7 @@ OPTIONS: Final = (
         str,
         "Consumer groups whose committed offsets are copied: a regular expression that must match the"
         " whole name. Null: none.",
-        "Groups whose offsets are copied (expression).",
+        "Groups whose offsets are copied (regex).",
         flag="groups",
         key=consumer_groups.INCLUDE,
     ),
